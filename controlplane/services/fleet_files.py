@@ -35,6 +35,10 @@ _KEYS_ELSEWHERE = (
     "client keys are made on the page “Client keys” or at /api/v1/client-keys: those of a fleet file "
     "are for a proxy that runs from the file alone; remove them"
 )
+_KEYS_REQUIRED_ELSEWHERE = (
+    "whether client keys are required is set on the page “Client keys” or at /api/v1/client-keys/settings: "
+    "keys_required of a fleet file is for a proxy that runs from the file alone; remove it"
+)
 
 
 def elsewhere(*, prune: bool = False) -> ExistingState:
@@ -50,7 +54,7 @@ def elsewhere(*, prune: bool = False) -> ExistingState:
         matches=matches,
         accelerators=[row.spec for row in Accelerator.objects.all()],
         held=[] if prune else device_memory.held(),
-        refused={"client_keys": _KEYS_ELSEWHERE},
+        refused={"client_keys": _KEYS_ELSEWHERE, "keys_required": _KEYS_REQUIRED_ELSEWHERE},
     )
 
 
@@ -72,6 +76,9 @@ def apply(
     is done whatever goes.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
+    refuse(
+        [FieldProblem("/keys_required", _KEYS_REQUIRED_ELSEWHERE)] if file.keys_required is not None else []
+    )
     table_size.refuse_long([replica for fleet in file.fleets for replica in fleet.replicas], "/fleets")
     guard: AbstractContextManager[None] = dropping.confirmed(confirm)
     if confirm_all or dry_run:

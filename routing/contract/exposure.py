@@ -35,12 +35,6 @@ known model server; always."""
 
 MOST_PATHS = 100
 
-SENTENCES = {
-    INFERENCE: "Inference calls, metadata and health of the fleet's protocol. In a generic fleet: everything "
-    "but known management paths of model servers.",
-    ALL: "Every path of the replicas' hosts, management paths included, and every model there.",
-}
-
 
 def normalise_exposed_path(text: str) -> str:
     """A path as it is kept: without a slash at the end. Raises ValueError that says what to write instead."""

@@ -16,7 +16,6 @@ from routing.contract.field_rules import (
 )
 
 MAX_LABELS = 16
-MAX_LABEL_LENGTH = 63
 LABEL_NAME_PATTERN = r"^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?\Z"
 LABEL_VALUE_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?\Z"
 

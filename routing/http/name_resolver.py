@@ -55,10 +55,12 @@ MOST_LOOKUPS = 32
 class NameResolver:
     """The host names of one worker's replicas."""
 
-    __slots__ = ("_loop", "_names", "_queue", "_running")
+    __slots__ = ("_loop", "_names", "_queue", "_running", "on_answer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self.on_answer: Callable[[str, tuple[str, ...]], None] = _ignore
+        """Called after each lookup, with the name and the addresses that are known of it."""
         self._names: WeakValueDictionary[str, ResolvedName] = WeakValueDictionary()
         self._queue: deque[ResolvedName] = deque()
         self._running = 0
@@ -127,6 +129,7 @@ class ResolvedName:
         "_answered_at",
         "_asked_at",
         "_ended_at",
+        "_is_ahead",
         "_is_asked",
         "_loop",
         "_problem",
@@ -145,6 +148,8 @@ class ResolvedName:
         """When it ended; when the last one did, well or not; when the last or present one began."""
         self._is_asked = False
         """Whether it is being looked up."""
+        self._is_ahead = False
+        """Whether that is of use though no connection wants it."""
         self._problem: OSError | None = None
         """Of the last lookup."""
         self._waiters: set[asyncio.Future[None]] = set()
@@ -154,9 +159,19 @@ class ResolvedName:
         return f"<ResolvedName {self.host} {'|'.join(self._addresses)}{state}>"
 
     @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of the last lookup that succeeded; empty: none has."""
+        return self._addresses
+
+    def look_up_ahead(self) -> None:
+        """Have it looked up in the background, before any connection wants it."""
+        self._is_ahead = True
+        self._look_up(0.0)
+
+    @property
     def is_wanted(self) -> bool:
         """Whether an answer is of use to anybody."""
-        return bool(self._waiters or self._addresses)
+        return bool(self._waiters or self._addresses or self._is_ahead)
 
     @property
     def has_failed(self) -> bool:
@@ -267,6 +282,7 @@ class ResolvedName:
         elif not failed_before:
             log.warning("%s; %s", self._error().strerror, self._what_is_left())
         self._wake()
+        self._resolver.on_answer(self.host, self._addresses)
 
     def dropped(self) -> None:
         """The lookup was not begun, because nobody waited for it any more."""
@@ -289,3 +305,7 @@ class ResolvedName:
         if isinstance(problem, socket.gaierror):
             return socket.gaierror(problem.errno, words)
         return OSError(problem.errno, words)
+
+
+def _ignore(host: str, addresses: tuple[str, ...]) -> None:
+    """The default callback: does nothing."""

@@ -245,6 +245,8 @@ class Master:
             self.table.keep(handover_state.manifest, handover_state.snapshots)
         else:
             self._standalone.restore_health(handover_state.snapshots)
+            if handover_state.manifest is not None:
+                self._standalone.restore_keys_required(handover_state.manifest)
         self.send_overrides()
 
     # --- lifecycle ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from routing.contract.exposure import ANY_PATH, INFERENCE_CALL, NO_MANAGEMENT
 from routing.protocols.errors import BARE_PATHS
-from routing.protocols.management_paths import is_management
+from routing.protocols.management_paths import is_management, says_management
 from routing.protocols.path_forms import forms_of, path_of
 
 AMBIGUOUS = 0
@@ -43,7 +43,8 @@ _READ = frozenset(
     )
 )
 _BELOW = re.compile(rb"(?:/openai)?/v1(?:/|\Z)|/openai/deployments/")
-"""Everything below is a call, unless it is management."""
+"""Everything below is a call, unless it is management or says that it is: there clients use calls that were
+unknown when this was written, and servers have added management of their own."""
 _MODEL = b"/v2/models/"
 _MODEL_CALL = re.compile(rb"/v2/models/.+/(?:infer|infer_stream|generate|generate_stream|explain)")
 
@@ -78,7 +79,7 @@ def _bits_of(method: bytes, form: bytes) -> int:
 
 
 def _is_inference(method: bytes, form: bytes) -> bool:
-    if _BELOW.match(form) is not None:
+    if _BELOW.match(form) is not None and not says_management(form):
         return True
     if form in _POSTED and method in (b"POST", b"OPTIONS"):
         return True

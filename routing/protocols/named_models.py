@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols.object_scan import ObjectScan
 from routing.protocols.path_forms import forms_of, path_of
 from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan, check_charset, parameters
@@ -159,6 +160,17 @@ def is_named_once(fields: bytes, body: bytes) -> bool:
     )
 
 
+def scan_of_body(fields: bytes, *, any_content: bool) -> FormScan | ObjectScan | None:
+    """Reads a body that comes in pieces, without keeping it; ``None``: it can only be read as a whole. Raises
+    :class:`BadRequestBody`. ``any_content``: as for :func:`in_body`."""
+    kind, rest = _content_type(fields)
+    scan = _scan_of_form(kind, rest)
+    if scan is not None:
+        return scan
+    _check_charset_of(kind, rest)
+    return None if kind == _FORM else ObjectScan(any_content=any_content and b"json" not in kind)
+
+
 def in_body(fields: bytes, body: bytes, *, any_content: bool) -> list[str]:
     """All names of models in a body. ``fields``: of its head, each preceded by CRLF. ``any_content``: whether
     it may be something else than a JSON object or a form. Raises :class:`BadRequestBody`."""
@@ -168,8 +180,7 @@ def in_body(fields: bytes, body: bytes, *, any_content: bool) -> list[str]:
         names = scan.feed(body)
         scan.finish()
         return names
-    if rest and (kind == _FORM or b"json" in kind or b"charset" in rest.lower()):
-        check_charset(parameters(rest))
+    _check_charset_of(kind, rest)
     named = in_query(b"?" + body.strip(_BLANKS)) if kind == _FORM else []
     first = body.lstrip(_BLANKS)[:1]
     if first == b"{":
@@ -192,6 +203,11 @@ def _content_type(fields: bytes) -> tuple[bytes, bytes]:
         raise BadRequestBody("the request has more than one Content-Type")
     kind, semicolon, rest = (types[0] if types else b"").partition(b";")
     return kind.strip().lower(), semicolon + rest
+
+
+def _check_charset_of(kind: bytes, rest: bytes) -> None:
+    if rest and (kind == _FORM or b"json" in kind or b"charset" in rest.lower()):
+        check_charset(parameters(rest))
 
 
 def _in_object(body: bytes) -> list[str]:

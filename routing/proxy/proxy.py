@@ -48,6 +48,7 @@ from routing.proxy.exchange.response_headers import replica_fields
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.exchange.upstream_request import forwarding_fields
+from routing.proxy.host_names import HostNames
 from routing.proxy.limits.body_budget import BodyBudget
 from routing.proxy.limits.connection_limit import REFUSAL, ConnectionLimit
 from routing.proxy.limits.request_limits import default_body_limits
@@ -75,6 +76,7 @@ class Proxy:
         table.set_waker(self.queue_scheduler)
         self._contexts = TlsContextCache()
         self._names = NameResolver(self._loop)
+        self._host_names = HostNames(self._names, table)
         self.new_request_id = request_ids().__next__
         """Returns a new id with each call."""
         self.new_trace_parent: Callable[[], bytes]

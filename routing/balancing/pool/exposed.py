@@ -13,7 +13,7 @@ from routing.contract.table import FleetSnapshot
 class Exposed:
     """Replaced as a whole, never changed."""
 
-    __slots__ = ("bit", "expose", "host_is_shared", "models", "noted", "paths", "required")
+    __slots__ = ("bit", "expose", "host_is_shared", "models", "paths", "required")
 
     def __init__(self, snapshot: FleetSnapshot, host_is_shared: bool) -> None:
         self.expose: Expose | None = snapshot.expose
@@ -21,8 +21,6 @@ class Exposed:
         self.host_is_shared = host_is_shared
         """Whether another fleet has a replica at the same address, so that a model's name decides whose
         requests these are."""
-        self.noted: set[str] = set()
-        """What was logged of a fleet without ``expose``."""
         self.paths: frozenset[bytes] | None = None
         """Paths that are open with everything below them; ``None``: the bit decides."""
         self.models: frozenset[str] | None = None

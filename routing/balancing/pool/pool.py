@@ -105,6 +105,8 @@ class Pool:
         self._due = 0.0
         """When begin() must refresh: everything or, with sibling workers, their counts."""
         self._host_is_shared = False
+        self.refusals_noted: set[str] = set()
+        """What the proxy has logged of a fleet without ``expose``. Kept over table swaps."""
         self._derived: tuple[Pairs, list[Callable[[], None]]] = [], []
         """What strategies have derived from replicas that are prepared."""
         self._in_slices = in_slices

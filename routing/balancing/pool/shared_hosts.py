@@ -1,9 +1,24 @@
 """Shared hosts: which fleets have replicas at the same address, so that a request of one may reach the
-model of another. Kept over table swaps: a swap that moves no replica costs one comparison."""
+model of another. Kept over table swaps: a swap that moves no replica costs one comparison.
 
-from collections.abc import Iterable, Iterator
+Hosts are compared as :mod:`routing.balancing.pool.host_synonyms` says: in their literal synonyms, and by the
+addresses that their names have, as far as those are known (:meth:`SharedHosts.found`)."""
 
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from routing.balancing.pool.host_synonyms import identities, is_address
 from routing.balancing.replica.state import Replica
+from routing.contract.addresses import DEFAULT_PORTS
+
+
+class _Place(NamedTuple):
+    """Where a base URL leads."""
+
+    host: str
+    port: str
+    prefix: str
 
 
 class SharedHosts:
@@ -15,6 +30,15 @@ class SharedHosts:
         self._users: dict[str, str | set[str]] = {}
         """Host and port → ``fleet/prefix`` of who is there: text where it is one, as nearly always, so that
         thousands of replicas are no work for the garbage collector."""
+        self._named: dict[str, set[tuple[str, str]]] = {}
+        """Host that is a name → fleets with their URLs there."""
+        self._addresses: dict[str, tuple[str, ...]] = {}
+        """Of hosts that are names."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The hosts whose addresses are of use: names, where there is more than one fleet."""
+        return self._named.keys() if len(self._urls) > 1 else ()
 
     def take(self, fleet: str, replicas: Iterable[Replica]) -> set[str]:
         """These are a fleet's replicas from now on. Returns the fleets whose hosts may have become shared, or
@@ -24,19 +48,43 @@ class SharedHosts:
         if urls == before:
             return set()
         touched = {fleet}
-        for authority, prefix in _places(before - urls):
-            self._remove(authority, f"{fleet}{prefix}", touched)
-        for authority, prefix in _places(urls):  # also those that differed by scheme alone
-            self._add(authority, f"{fleet}{prefix}", touched)
+        self._remove_all(fleet, before - urls, touched)
+        for url in before - urls:
+            self._forget(fleet, url)
+        for url in urls - before:
+            host = _place_of(url).host
+            if not is_address(host):
+                self._named.setdefault(host, set()).add((fleet, url))
+        self._add_all(fleet, urls, touched)  # all: some may be at the place of one that was removed
         if urls:
             self._urls[fleet] = urls
         else:
             self._urls.pop(fleet, None)
         return touched
 
+    def found(self, host: str, addresses: tuple[str, ...]) -> set[str]:
+        """DNS has these addresses for a host from now on. Returns what :meth:`take` does."""
+        users = self._named.get(host)
+        before = self._addresses.get(host, ())
+        if users is None or before == addresses:
+            return set()
+        touched: set[str] = set()
+        self._addresses[host] = addresses
+        gone = set(identities(host, before)) - set(identities(host, addresses))
+        for fleet, url in users:
+            _, port, prefix = _place_of(url)
+            for identity in gone:
+                self._remove(f"{identity} {port}", f"{fleet}{prefix}", touched)
+        for fleet, url in users:
+            # All, because another URL may lead to the place that was removed.
+            self._add_all(fleet, self._urls[fleet] if gone else (url,), touched)
+        if touched:
+            touched.update(fleet for fleet, _ in users)
+        return touched
+
     def is_shared(self, fleet: str) -> bool:
         """Whether another fleet's requests may reach one of its replicas' hosts."""
-        for authority, prefix in _places(self._urls.get(fleet, ())):
+        for authority, prefix in self._places(self._urls.get(fleet, ())):
             users = self._users[authority]
             if isinstance(users, str):
                 continue
@@ -45,6 +93,30 @@ class SharedHosts:
                 if other != fleet and f"/{theirs}/".replace("//", "/").startswith(f"{prefix}/"):
                     return True
         return False
+
+    def _places(self, urls: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Each host, by all that it may be, with its port; and the path prefix."""
+        for url in urls:
+            host, port, prefix = _place_of(url)
+            for identity in identities(host, self._addresses.get(host, ())):
+                yield f"{identity} {port}", prefix
+
+    def _forget(self, fleet: str, url: str) -> None:
+        host = _place_of(url).host
+        users = self._named.get(host)
+        if users is not None:
+            users.discard((fleet, url))
+            if not users:
+                del self._named[host]
+                self._addresses.pop(host, None)
+
+    def _add_all(self, fleet: str, urls: Iterable[str], touched: set[str]) -> None:
+        for authority, prefix in self._places(urls):
+            self._add(authority, f"{fleet}{prefix}", touched)
+
+    def _remove_all(self, fleet: str, urls: Iterable[str], touched: set[str]) -> None:
+        for authority, prefix in self._places(urls):
+            self._remove(authority, f"{fleet}{prefix}", touched)
 
     def _add(self, authority: str, user: str, touched: set[str]) -> None:
         users = self._users.get(authority)
@@ -68,11 +140,13 @@ class SharedHosts:
             del self._users[authority]
 
 
-def _places(urls: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Host with port, and path prefix, of base URLs in their normal form."""
-    for url in urls:
-        authority, slash, prefix = url.partition("://")[2].partition("/")
-        yield authority, slash + prefix
+def _place_of(url: str) -> _Place:
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, str(DEFAULT_PORTS.get(scheme.lower(), ""))
+    return _Place(host.strip("[]").lower(), port, slash + unquote(path).rstrip("/"))
 
 
 def _fleet(user: str) -> str:

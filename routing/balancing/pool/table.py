@@ -5,7 +5,7 @@ refused with a message, and the last good one stays. Only a manifest removes fle
 URL match keep their live state over every swap.
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import suppress
 from random import Random
 from typing import NamedTuple
@@ -80,6 +80,8 @@ class Table:
         """Called after each manifest that was applied."""
         self.on_snapshot: Callable[[Pool], None] = _ignore_pool
         """Called with its pool after each snapshot that was applied."""
+        self.on_hosts: Callable[[], None] = _do_nothing
+        """Called when :attr:`host_names` may have changed."""
         self._waker: QueueWaker = NullWaker()
         self._bounds: Bounds | None = None
         self._staged: dict[str, Staged] = {}
@@ -213,8 +215,23 @@ class Table:
         self.on_snapshot(self.fleets[name])
         return True
 
+    @property
+    def host_names(self) -> Collection[str]:
+        """The names of replicas' hosts whose addresses say whether fleets share a host."""
+        return self._hosts.names
+
+    def host_found(self, host: str, addresses: tuple[str, ...]) -> None:
+        """DNS has these addresses for a host."""
+        self._share_hosts(self._hosts.found(host, addresses))
+
     def _follow_hosts(self, name: str, replicas: Iterable[Replica]) -> None:
-        for fleet in self._hosts.take(name, replicas):
+        touched = self._hosts.take(name, replicas)
+        if touched:
+            self._share_hosts(touched)
+            self.on_hosts()
+
+    def _share_hosts(self, touched: Iterable[str]) -> None:
+        for fleet in touched:
             if fleet in self.fleets:
                 self.fleets[fleet].share_hosts(self._hosts.is_shared(fleet))
 

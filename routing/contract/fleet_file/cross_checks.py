@@ -70,7 +70,9 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
     fleets = list(entries_of(file, "fleets"))
     known = {*existing.hardware, *(texts_of(classes, "name"))}
     problems: Problems = [
-        FieldProblem(f"/{key}", why, at_key=True) for key, why in existing.refused.items() if file[1].get(key)
+        FieldProblem(f"/{key}", why, at_key=True)
+        for key, why in existing.refused.items()
+        if file[1].get(key) not in (None, [])
     ]
     _unique_names(classes, problems)
     keys = list(entries_of(file, "client_keys"))

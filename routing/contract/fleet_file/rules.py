@@ -322,6 +322,11 @@ FILE = Section(
             item=CLIENT_KEY,
             plural="client keys",
         ),
+        "keys_required": Flag(
+            words="Whether every request to a proxy that runs from this file needs a client key. "
+            "Not set: [it depends](#keys).",
+            nullable=True,
+        ),
     },
 )
 

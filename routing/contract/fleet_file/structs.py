@@ -97,3 +97,6 @@ class FleetFile(msgspec.Struct, frozen=True, kw_only=True):
     accelerators: list[AcceleratorSpec] = []
     fleets: list[FleetEntry] = []
     client_keys: list[ClientKeyEntry] = []
+    keys_required: bool | None = None
+    """Whether every request needs a client key, also where none is listed. ``None``: where any is listed; a
+    proxy that runs goes on requiring them when the last one leaves the file."""

@@ -68,6 +68,7 @@ class FleetFileWatcher:
         self._path = path
         self._stamp = file_stamp(path)
         self._file, self._keys = read(path)
+        self._keys_required = _keys_required(self._file, before=False)
         self._probing = probing
         self._prober: Prober | None = None
         self._inherited_statuses: dict[tuple[str, str], ProbeStatus] = {}
@@ -96,6 +97,10 @@ class FleetFileWatcher:
             (spec.uid, spec.url): ProbeStatus(spec.health, spec.has_passed) for spec in specs
         }
 
+    def restore_keys_required(self, manifest: Manifest) -> None:
+        """Go on requiring client keys as the master before this one did, unless the file says otherwise."""
+        self._keys_required = _keys_required(self._file, before=bool(manifest.keys_required))
+
     async def run(self) -> None:
         """Watch the file until cancelled."""
         try:
@@ -120,6 +125,7 @@ class FleetFileWatcher:
                 "the fleet file has changed but cannot be read; the last good one stays: %s", error.strerror
             )
             return
+        self._keys_required = _keys_required(self._file, before=self._keys_required)
         self._publish()
         self._follow()
         self._warn()
@@ -130,7 +136,14 @@ class FleetFileWatcher:
             self._prober.follow(self._snapshots.values())
 
     def _warn(self) -> None:
-        """Of fleets that expose everything although nobody has said so."""
+        """Of client keys that are required although none is left, and of fleets that expose everything
+        although nobody has said so."""
+        if self._keys_required and not self._keys.fleets and self._file.keys_required is None:
+            log.warning(
+                "client_keys lists no key any more, and requests go on needing one, so nobody is served: add "
+                "a key; or write keys_required: false to serve without keys, true to keep it so after "
+                "a restart"
+            )
         names = [fleet.name for fleet in self._file.fleets if fleet.expose is None]
         if names:
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
@@ -151,6 +164,7 @@ class FleetFileWatcher:
             manifest,
             fleets=fleets,
             key_hashes=self._keys.fleets,
+            keys_required=self._keys_required,
             key_limits=self._keys.limits,
             key_salt=SALT if self._keys.fleets else "",
         )
@@ -187,6 +201,12 @@ class FleetFileWatcher:
         if _without_health(new) == _without_health(old):
             return replace(new, revision=old.revision)
         return replace(new, revision=old.revision + 1)
+
+
+def _keys_required(file: FleetFile, *, before: bool) -> bool:
+    """Whether requests need a client key. Where the file does not say: while it lists any, and as it was
+    ``before`` once it has listed some, so that taking out the last key opens nothing."""
+    return file.keys_required if file.keys_required is not None else before or bool(file.client_keys)
 
 
 def _without_health(snapshot: FleetSnapshot) -> FleetSnapshot:

@@ -6,21 +6,16 @@ setting ``expose``, one from before it, nothing is refused, and what would be is
 
 from __future__ import annotations
 
-import logging
-
 from routing.balancing.pool.exposed import Exposed
 from routing.balancing.pool.pool import Pool
 from routing.protocols.inference_paths import opened_by
 from routing.protocols.path_forms import forms_of, path_of
 from routing.proxy.errors import RoutingError
-from routing.proxy.exchange import model_guard
+from routing.proxy.exchange import model_guard, report_only
 from routing.proxy.exchange.route import RequestRoute
 from routing.proxy.exchange.state import ExchangeState
 
-log = logging.getLogger(__name__)
-
 _LONGEST_SHOWN = 200
-_MOST_NOTED = 20
 
 
 def check(exchange: ExchangeState, pool: Pool) -> None:
@@ -36,21 +31,7 @@ def check(exchange: ExchangeState, pool: Pool) -> None:
         if exposed.is_enforced:
             pool.counters.not_exposed += 1
             raise
-        pool.counters.would_refuse += 1
-        _note(exposed, pool.name, refusal)
-
-
-def _note(exposed: Exposed, fleet: str, refusal: RoutingError) -> None:
-    """Log what is asked of an older fleet, each refusal once, and a few at most: for who is to choose."""
-    if refusal.message not in exposed.noted and len(exposed.noted) < _MOST_NOTED:
-        exposed.noted.add(refusal.message)
-        log.warning(
-            "fleet %s has no expose; expose: inference would refuse a request with %d %s: %s",
-            fleet,
-            refusal.status,
-            refusal.code,
-            refusal.message,
-        )
+        report_only.count(pool, refusal)
 
 
 def _check_path(route: RequestRoute, method: bytes, pool: Pool) -> None:

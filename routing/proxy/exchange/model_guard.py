@@ -10,6 +10,8 @@ What is said inside a WebSocket is not read.
 
 from __future__ import annotations
 
+from math import inf
+
 from routing.balancing.pool.pool import Pool
 from routing.http.request_head import RequestHead
 from routing.protocols import named_models, openai_body
@@ -17,6 +19,7 @@ from routing.protocols.path_forms import path_of
 from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan
 from routing.proxy.errors import RoutingError
+from routing.proxy.exchange import report_only
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.route import RequestRoute
 from routing.proxy.exchange.state import ExchangeState
@@ -55,8 +58,9 @@ def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
         return
     if exchange.model in names and named_models.is_named_once(head.fields, exchange.body_bytes):
         return
-    if exchange.upload is not None and pool.exposed.is_enforced:
-        _guard_upload(exchange, exchange.upload, pool, names)
+    if exchange.upload is not None:
+        look_at = _guard_upload if pool.exposed.is_enforced else _watch_upload
+        look_at(exchange, exchange.upload, pool, names)
         return
     named = _in_body(exchange, pool) if _has_body(head) else []
     for model in named:
@@ -99,8 +103,6 @@ def _has_body(head: RequestHead) -> bool:
 def _in_body(exchange: ExchangeState, pool: Pool) -> list[str]:
     fields = exchange.head.fields
     _check_encoding(fields, pool)
-    if exchange.upload is not None:
-        return []
     try:
         return named_models.in_body(fields, exchange.body_bytes, any_content=pool.protocol == "generic")
     except BadRequestBody as error:
@@ -122,17 +124,40 @@ def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool
     except BadRequestBody as error:
         raise _unreadable(error, pool) from None
     if scan is None:
-        most = exchange.proxy.settings.peek_bytes
-        words = (
-            f"a body of more than {most} bytes is not searched for its model, and fleet {pool.name!r} "
-            "exposes its own models only: send less, or have the fleet expose all"
-        )
-        raise RoutingError(413, "body_too_large_to_search", words)
+        raise _too_large(exchange, pool)
     guard = _FormGuard(exchange.head, scan, pool, names)
     refusal = guard.read(upload.peek(), upload.complete)
     if refusal is not None:
         raise refusal
     upload.guard = guard
+
+
+def _watch_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: Names) -> None:
+    """A body that is still coming, of a fleet that refuses nothing: it is looked at as it passes."""
+    head, most = exchange.head, exchange.proxy.settings.peek_bytes
+    if not _has_body(head):
+        return
+    _check_encoding(head.fields, pool)
+    try:
+        scan = named_models.scan_of_body(head.fields, any_content=pool.protocol == "generic")
+    except BadRequestBody as error:
+        raise _unreadable(error, pool) from None
+    if scan is None:
+        return
+    is_form = isinstance(scan, FormScan)
+    if not is_form and max(head.content_length, upload.held) > most:
+        raise _too_large(exchange, pool)
+    by_name = exchange.proxy.table.by_name
+
+    def judge(model: str | None) -> None:
+        if model is None:
+            _check_named(head, pool, names)
+        # An alias would have been replaced.
+        elif pool.protocol != "openai" or by_name.get(model) is not pool:
+            _check_name(model, "the body", pool, names)
+
+    upload.guard = watch = report_only.BodyWatch(pool, scan, inf if is_form else most, judge)
+    watch(upload.peek(), upload.complete)
 
 
 class _FormGuard:
@@ -169,6 +194,15 @@ class _FormGuard:
         except RoutingError as refusal:
             return refusal
         return None
+
+
+def _too_large(exchange: ExchangeState, pool: Pool) -> RoutingError:
+    most = exchange.proxy.settings.peek_bytes
+    words = (
+        f"a body of more than {most} bytes is not searched for its model, and fleet {pool.name!r} "
+        "exposes its own models only: send less, or have the fleet expose all"
+    )
+    return RoutingError(413, "body_too_large_to_search", words)
 
 
 def _unreadable(error: BadRequestBody, pool: Pool) -> RoutingError:

@@ -201,5 +201,11 @@ def test_a_fleet_files_keys_are_not_applied(tmp_path: Path, llm: str) -> None:
     file.write_text("version: 1\nfleets: []\nclient_keys: [{name: website, key: 'env:WEBSITE_KEY'}]\n")
     with pytest.raises(CommandError, match="client keys are made on the page"):
         call_command("apply", str(file), prune=True)
+    for required in ("true", "false"):
+        file.write_text(f"version: 1\nfleets: []\nkeys_required: {required}\n")
+        with pytest.raises(
+            CommandError, match=r"line 3.*keys_required of a fleet file is for a proxy that runs"
+        ):
+            call_command("apply", str(file), prune=True)
     assert ClientKey.objects.count() == 0
     assert Fleet.objects.count() == 1

@@ -11,7 +11,9 @@ import pytest
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from tests.proxy_process import LIMIT_S, Proxy, Publisher, Replica, fleet_file, snapshot, until
+from tests.routing.master.test_graceful_shutdown import gone
 from tests.routing.master.test_start_errors import refused
+from tests.routing.master.upgrade.test_upgrade import successor
 
 SALT = new_salt()
 KEY = new_key()
@@ -181,6 +183,57 @@ def test_keys_of_a_fleet_file_are_read_from_where_it_says(
     until(lambda: "the environment variable is not set" in running.log, "the log says what is wrong")
     assert ask(running.port, other) == 200
     assert "sy-" not in running.log.replace("(sy- and", "").replace("print('sy-'", "")
+
+
+def test_taking_the_last_key_out_of_the_file_opens_nothing(
+    proxy: Callable[..., Proxy], replicas: list[Replica], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SY_TEST_KEY", KEY)
+    entry = {"name": "a", "key": "env:SY_TEST_KEY"}
+    file = keyed_file(tmp_path, replicas, entry)
+    running = proxy("--fleets", str(file), "--workers", "1").ready()
+    assert [ask(running.port, key) for key in (KEY, "")] == [200, 401]
+
+    keyed_file(tmp_path, replicas)
+    until(lambda: ask(running.port, KEY) == 401, "the key that left the file is refused")
+    assert ask(running.port) == 401
+    assert "write keys_required: false to serve without keys, true to keep it so" in running.log
+    # A successor goes on with that.
+    old = running.workers()
+    assert running.admin("/upgrade", "POST")[0] == 202
+    successor(running, old)
+    until(lambda: gone(old), "the old workers have finished")
+    assert ask(running.port) == 401
+
+    def say(required: bool) -> None:
+        content = json.loads(keyed_file(tmp_path, replicas).read_text())
+        file.write_text(json.dumps({**content, "keys_required": required}))
+
+    say(False)
+    until(lambda: ask(running.port) == 200, "who says so opens it")
+    say(True)
+    until(lambda: ask(running.port) == 401, "and closes it without any key")
+    keyed_file(tmp_path, replicas, entry)
+    until(lambda: ask(running.port, KEY) == 200, "the key is back")
+
+
+@pytest.mark.parametrize(("keys", "required", "status"), [(0, True, 401), (1, False, 200), (0, None, 200)])
+def test_keys_required_at_the_start(
+    proxy: Callable[..., Proxy],
+    replicas: list[Replica],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keys: int,
+    required: bool | None,
+    status: int,
+) -> None:
+    monkeypatch.setenv("SY_TEST_KEY", KEY)
+    file = keyed_file(tmp_path, replicas, *[{"name": "a", "key": "env:SY_TEST_KEY"}] * keys)
+    if required is not None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "keys_required": required}))
+    running = proxy("--fleets", str(file), "--workers", "1").ready()
+    assert ask(running.port) == status
+    assert ask(running.port, KEY) == (401 if required and not keys else 200)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ CASES = {
         "fleets: []\ncolour: blue\n",
         [
             '2:1 colour: unknown field "colour"; a fleet file can have: version, hardware, accelerators, '
-            "fleets, client_keys"
+            "fleets, client_keys, keys_required"
         ],
     ),
     "an empty file": ("# nothing yet\n", ["1:1 : the file is empty: write at least fleets: []"]),

@@ -1,0 +1,104 @@
+"""Which fleets share a host, however it is written, and by the addresses that its names have."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from routing.balancing.pool.shared_hosts import SharedHosts
+
+
+def at(*urls: str) -> Any:
+    """Replicas at these URLs."""
+    return [SimpleNamespace(spec=SimpleNamespace(url=url)) for url in urls]
+
+
+def shares(one: str, other: str) -> bool:
+    hosts = SharedHosts()
+    hosts.take("a", at(one))
+    hosts.take("b", at(other))
+    assert hosts.is_shared("a") == hosts.is_shared("b")
+    return hosts.is_shared("a")
+
+
+SAME = [
+    ("http://localhost:8000", "http://127.0.0.1:8000"),
+    ("http://localhost:8000", "http://[::1]:8000"),
+    ("http://localhost.:8000", "http://0.0.0.0:8000"),
+    ("http://gpu.localhost:8000", "http://127.0.0.2:8000"),
+    ("http://127.0.0.1:8000", "http://[::]:8000"),
+    ("http://127.0.0.1:8000", "http://[::ffff:127.0.0.1]:8000"),
+    ("http://10.0.0.5:8000", "http://[::ffff:10.0.0.5]:8000"),
+    ("http://10.0.0.5:8000", "http://[::ffff:a00:5]:8000"),
+    ("http://10.0.0.5:8000", "http://[64:ff9b::10.0.0.5]:8000"),
+    ("http://gpu1:80", "http://gpu1"),
+    ("https://gpu1", "http://gpu1:443"),
+    ("http://GPU1:8000", "http://gpu1.:8000"),
+    ("http://[2001:db8:0::1]:80", "http://[2001:DB8::1]"),
+    ("http://gpu1:80/a", "http://gpu1:80/%61"),
+]
+OTHERS = [
+    ("http://localhost:8000", "http://localhost:8001"),
+    ("http://10.0.0.5:8000", "http://10.0.0.6:8000"),
+    ("http://127.0.0.1:8000", "http://10.0.0.1:8000"),
+    ("http://gpu1:8000", "http://gpu2:8000"),
+    ("http://gpu1", "https://gpu1"),
+    ("http://localhost:8000/a", "http://127.0.0.1:8000/b"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_two_forms_of_one_place(one: str, other: str) -> None:
+    assert shares(one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHERS)
+def test_two_places(one: str, other: str) -> None:
+    assert not shares(one, other)
+
+
+def test_names_by_their_addresses() -> None:
+    hosts = SharedHosts()
+    hosts.take("a", at("http://gpu1:8000", "http://gpu3:8000"))
+    assert not hosts.names, "one fleet shares nothing"
+    hosts.take("b", at("http://10.0.0.5:8000"))
+    hosts.take("c", at("http://gpu2:8000"))
+    assert set(hosts.names) == {"gpu1", "gpu2", "gpu3"}
+    assert hosts.found("gpu1", ("10.0.0.9",)) == set(), "nothing has changed for anybody"
+    assert hosts.found("gpu1", ("10.0.0.5", "fd00::5")) == {"a", "b"}
+    assert hosts.found("gpu1", ("10.0.0.5", "fd00::5")) == set()
+    assert hosts.found("gpu2", ("fd00::5",)) == {"a", "c"}
+    assert all(hosts.is_shared(fleet) for fleet in "abc")
+    # The name moves away, and back.
+    assert hosts.found("gpu1", ("10.0.0.6",)) == {"a", "b", "c"}
+    assert not any(hosts.is_shared(fleet) for fleet in "abc")
+    hosts.found("gpu1", ("fd00::5",))
+    hosts.found("gpu3", ("fd00::5",))
+    hosts.found("gpu3", ("10.0.0.7",))
+    assert hosts.is_shared("a"), "gpu1 is still there"
+    hosts.take("a", at("http://gpu3:8000"))
+    assert not hosts.is_shared("c")
+    assert hosts.found("gpu1", ("fd00::5",)) == set(), "nobody has that name any more"
+    hosts.take("a", ())
+    hosts.take("c", ())
+    assert not hosts._addresses
+    assert not hosts._named
+
+
+def test_a_name_of_this_machine() -> None:
+    hosts = SharedHosts()
+    hosts.take("a", at("http://box.corp:8000"))
+    hosts.take("b", at("http://localhost:8000"))
+    assert hosts.found("box.corp", ("127.0.1.1",)) == {"a", "b"}
+    assert hosts.is_shared("b")
+
+
+def test_moving_one_replica_leaves_the_others_place() -> None:
+    hosts = SharedHosts()
+    hosts.take("a", at("http://localhost:8000", "http://127.0.0.1:8000"))
+    hosts.take("b", at("http://[::1]:8000"))
+    hosts.take("a", at("http://localhost:8000"))
+    assert hosts.is_shared("a")
+    hosts.take("a", at("http://localhost:8001"))
+    assert not hosts.is_shared("a")
+    assert not hosts.is_shared("b")
