@@ -1,19 +1,29 @@
 """Shared hosts: which fleets have replicas at the same address, so that a request of one may reach the
-model of another. Kept over table swaps: a swap that moves no replica costs one comparison.
+model of another.
 
 Hosts are compared as :mod:`routing.balancing.pool.host_synonyms` says: in their literal synonyms, and by the
-addresses that their names have, as far as those are known (:meth:`SharedHosts.found`)."""
+addresses that their names have, as far as those are known (:meth:`SharedHosts.found`).
 
-from collections.abc import Collection, Iterable, Iterator
+Theory. Each fleet has its places: host with port, by all that the host may be, and path prefix. A table swap
+applies the difference between two sets of places, which costs little per replica that moves and next to
+nothing for all others. Reading thousands of URLs takes longer than a swap may, so that this is done before,
+in steps (:meth:`SharedHosts.prepare`).
+"""
+
+from collections.abc import Collection, Generator, Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from routing.balancing.pool.host_synonyms import identities, is_address
-from routing.balancing.replica.state import Replica
 from routing.contract.addresses import DEFAULT_PORTS
 
+Place = tuple[str, str]
+"""Host and port; path prefix."""
+_PER_STEP = 200
 
-class _Place(NamedTuple):
+
+class _Address(NamedTuple):
     """Where a base URL leads."""
 
     host: str
@@ -21,70 +31,82 @@ class _Place(NamedTuple):
     prefix: str
 
 
+class _Read(NamedTuple):
+    """What the URLs of one fleet say."""
+
+    urls: frozenset[str]
+    places: dict[Place, int]
+    """Each with how many of the URLs lead there."""
+    names: dict[str, tuple[str, ...]]
+    """Hosts that are names, each with the URLs that have it."""
+
+
+_NOTHING = _Read(frozenset(), {}, {})
+
+
 class SharedHosts:
     """The addresses of all fleets' replicas. A fleet shares a host if another has a replica at the same host
     and port, below the same path prefix or further down."""
 
     def __init__(self) -> None:
-        self._urls: dict[str, frozenset[str]] = {}
+        self._fleets: dict[str, _Read] = {}
+        self._prepared: dict[str, _Read] = {}
+        """Of fleets whose next table is about to be applied."""
         self._users: dict[str, str | set[str]] = {}
         """Host and port → ``fleet/prefix`` of who is there: text where it is one, as nearly always, so that
         thousands of replicas are no work for the garbage collector."""
-        self._named: dict[str, set[tuple[str, str]]] = {}
-        """Host that is a name → fleets with their URLs there."""
+        self._named: dict[str, set[str]] = {}
+        """Host that is a name → fleets that have it."""
         self._addresses: dict[str, tuple[str, ...]] = {}
         """Of hosts that are names."""
 
     @property
     def names(self) -> Collection[str]:
         """The hosts whose addresses are of use: names, where there is more than one fleet."""
-        return self._named.keys() if len(self._urls) > 1 else ()
+        return self._named.keys() if len(self._fleets) > 1 else ()
 
-    def take(self, fleet: str, replicas: Iterable[Replica]) -> set[str]:
-        """These are a fleet's replicas from now on. Returns the fleets whose hosts may have become shared, or
-        no longer are; empty: none."""
-        urls = frozenset([replica.spec.url for replica in replicas])
-        before = self._urls.get(fleet, frozenset())
-        if urls == before:
+    def prepare(self, fleet: str, urls: Collection[str]) -> Generator[None, None, None]:
+        """Read, in steps, what :meth:`take` is about to be given. Changes nothing else."""
+        self._prepared.pop(fleet, None)
+        wanted = frozenset(urls)
+        if wanted != self._fleets.get(fleet, _NOTHING).urls:
+            self._prepared[fleet] = yield from self._read(wanted)
+
+    def take(self, fleet: str, urls: Iterable[str]) -> set[str]:
+        """These are the URLs of a fleet's replicas from now on. Returns the fleets whose hosts may have
+        become shared, or no longer are; empty: none."""
+        wanted, before = frozenset(urls), self._fleets.get(fleet, _NOTHING)
+        prepared = self._prepared.pop(fleet, None)
+        if wanted == before.urls:
             return set()
-        touched = {fleet}
-        self._remove_all(fleet, before - urls, touched)
-        for url in before - urls:
-            self._forget(fleet, url)
-        for url in urls - before:
-            host = _place_of(url).host
-            if not is_address(host):
-                self._named.setdefault(host, set()).add((fleet, url))
-        self._add_all(fleet, urls, touched)  # all: some may be at the place of one that was removed
-        if urls:
-            self._urls[fleet] = urls
-        else:
-            self._urls.pop(fleet, None)
-        return touched
+        if prepared is None or prepared.urls != wanted:
+            prepared = self._read_at_once(wanted)
+        return self._replace(fleet, before, prepared)
 
     def found(self, host: str, addresses: tuple[str, ...]) -> set[str]:
         """DNS has these addresses for a host from now on. Returns what :meth:`take` does."""
-        users = self._named.get(host)
-        before = self._addresses.get(host, ())
-        if users is None or before == addresses:
+        fleets = self._named.get(host)
+        if fleets is None or self._addresses.get(host, ()) == addresses:
             return set()
-        touched: set[str] = set()
+        before = {fleet: self._places_of(self._fleets[fleet].names[host]) for fleet in fleets}
         self._addresses[host] = addresses
-        gone = set(identities(host, before)) - set(identities(host, addresses))
-        for fleet, url in users:
-            _, port, prefix = _place_of(url)
-            for identity in gone:
-                self._remove(f"{identity} {port}", f"{fleet}{prefix}", touched)
-        for fleet, url in users:
-            # All, because another URL may lead to the place that was removed.
-            self._add_all(fleet, self._urls[fleet] if gone else (url,), touched)
-        if touched:
-            touched.update(fleet for fleet, _ in users)
+        self._prepared.clear()  # read with the former ones
+        touched: set[str] = set()
+        for fleet, gone in before.items():
+            places = self._fleets[fleet].places
+            was_there = set(places)
+            for place in gone:
+                places[place] -= 1
+                if not places[place]:
+                    del places[place]
+            for place in self._places_of(self._fleets[fleet].names[host]):
+                places[place] = places.get(place, 0) + 1
+            self._move(fleet, was_there, places.keys(), touched)
         return touched
 
     def is_shared(self, fleet: str) -> bool:
         """Whether another fleet's requests may reach one of its replicas' hosts."""
-        for authority, prefix in self._places(self._urls.get(fleet, ())):
+        for authority, prefix in self._fleets.get(fleet, _NOTHING).places:
             users = self._users[authority]
             if isinstance(users, str):
                 continue
@@ -94,29 +116,67 @@ class SharedHosts:
                     return True
         return False
 
-    def _places(self, urls: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """Each host, by all that it may be, with its port; and the path prefix."""
-        for url in urls:
-            host, port, prefix = _place_of(url)
-            for identity in identities(host, self._addresses.get(host, ())):
-                yield f"{identity} {port}", prefix
+    def _read(self, urls: frozenset[str]) -> Generator[None, None, _Read]:
+        places: dict[Place, int] = {}
+        names: dict[str, tuple[str, ...]] = {}
+        for number, url in enumerate(urls, 1):
+            host = _address_of(url).host
+            if not is_address(host):
+                names[host] = (*names.get(host, ()), url)
+            for place in self._places_of((url,)):
+                places[place] = places.get(place, 0) + 1
+            if number % _PER_STEP == 0:
+                yield
+        return _Read(urls, places, names)
 
-    def _forget(self, fleet: str, url: str) -> None:
-        host = _place_of(url).host
-        users = self._named.get(host)
-        if users is not None:
-            users.discard((fleet, url))
-            if not users:
+    def _places_of(self, urls: Iterable[str]) -> list[Place]:
+        """One may be there more than once."""
+        places: list[Place] = []
+        for url in urls:
+            host, port, prefix = _address_of(url)
+            found = identities(host, self._addresses.get(host, ()))
+            places.extend((f"{identity} {port}", prefix) for identity in found)
+        return places
+
+    def _read_at_once(self, urls: frozenset[str]) -> _Read:
+        steps = self._read(urls)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                read: _Read = end.value
+                return read
+
+    def _replace(self, fleet: str, before: _Read, after: _Read) -> set[str]:
+        touched: set[str] = {fleet}
+        self._move(fleet, before.places.keys(), after.places.keys(), touched)
+        self._follow_names(fleet, before.names.keys(), after.names.keys())
+        if after.urls:
+            self._fleets[fleet] = after
+        else:
+            self._fleets.pop(fleet, None)
+        return touched
+
+    def _move(
+        self, fleet: str, before: AbstractSet[Place], after: AbstractSet[Place], touched: set[str]
+    ) -> None:
+        gone, new = before - after, after - before
+        for authority, prefix in gone:
+            self._remove(authority, f"{fleet}{prefix}", touched)
+        for authority, prefix in new:
+            self._add(authority, f"{fleet}{prefix}", touched)
+        if touched:
+            touched.add(fleet)
+
+    def _follow_names(self, fleet: str, before: AbstractSet[str], after: AbstractSet[str]) -> None:
+        for host in before - after:
+            fleets = self._named[host]
+            fleets.discard(fleet)
+            if not fleets:
                 del self._named[host]
                 self._addresses.pop(host, None)
-
-    def _add_all(self, fleet: str, urls: Iterable[str], touched: set[str]) -> None:
-        for authority, prefix in self._places(urls):
-            self._add(authority, f"{fleet}{prefix}", touched)
-
-    def _remove_all(self, fleet: str, urls: Iterable[str], touched: set[str]) -> None:
-        for authority, prefix in self._places(urls):
-            self._remove(authority, f"{fleet}{prefix}", touched)
+        for host in after - before:
+            self._named.setdefault(host, set()).add(fleet)
 
     def _add(self, authority: str, user: str, touched: set[str]) -> None:
         users = self._users.get(authority)
@@ -140,13 +200,13 @@ class SharedHosts:
             del self._users[authority]
 
 
-def _place_of(url: str) -> _Place:
+def _address_of(url: str) -> _Address:
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = authority, str(DEFAULT_PORTS.get(scheme.lower(), ""))
-    return _Place(host.strip("[]").lower(), port, slash + unquote(path).rstrip("/"))
+    return _Address(host.strip("[]").lower(), port, slash + unquote(path).rstrip("/"))
 
 
 def _fleet(user: str) -> str:

@@ -133,6 +133,7 @@ class Table:
                 if present is None:
                     pool.close()
                 raise
+            yield from self._hosts.prepare(name, [spec.url for spec in snapshot.replicas])
             self._staged[name] = Staged(snapshot, pool, pairs, pool.swaps)
 
     def tidy(self) -> Generator[None, None, None]:
@@ -225,7 +226,7 @@ class Table:
         self._share_hosts(self._hosts.found(host, addresses))
 
     def _follow_hosts(self, name: str, replicas: Iterable[Replica]) -> None:
-        touched = self._hosts.take(name, replicas)
+        touched = self._hosts.take(name, [replica.spec.url for replica in replicas])
         if touched:
             self._share_hosts(touched)
             self.on_hosts()

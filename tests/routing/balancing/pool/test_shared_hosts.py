@@ -1,22 +1,14 @@
 """Which fleets share a host, however it is written, and by the addresses that its names have."""
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from routing.balancing.pool.shared_hosts import SharedHosts
 
 
-def at(*urls: str) -> Any:
-    """Replicas at these URLs."""
-    return [SimpleNamespace(spec=SimpleNamespace(url=url)) for url in urls]
-
-
 def shares(one: str, other: str) -> bool:
     hosts = SharedHosts()
-    hosts.take("a", at(one))
-    hosts.take("b", at(other))
+    hosts.take("a", [one])
+    hosts.take("b", [other])
     assert hosts.is_shared("a") == hosts.is_shared("b")
     return hosts.is_shared("a")
 
@@ -59,10 +51,10 @@ def test_two_places(one: str, other: str) -> None:
 
 def test_names_by_their_addresses() -> None:
     hosts = SharedHosts()
-    hosts.take("a", at("http://gpu1:8000", "http://gpu3:8000"))
+    hosts.take("a", ["http://gpu1:8000", "http://gpu3:8000"])
     assert not hosts.names, "one fleet shares nothing"
-    hosts.take("b", at("http://10.0.0.5:8000"))
-    hosts.take("c", at("http://gpu2:8000"))
+    hosts.take("b", ["http://10.0.0.5:8000"])
+    hosts.take("c", ["http://gpu2:8000"])
     assert set(hosts.names) == {"gpu1", "gpu2", "gpu3"}
     assert hosts.found("gpu1", ("10.0.0.9",)) == set(), "nothing has changed for anybody"
     assert hosts.found("gpu1", ("10.0.0.5", "fd00::5")) == {"a", "b"}
@@ -76,7 +68,7 @@ def test_names_by_their_addresses() -> None:
     hosts.found("gpu3", ("fd00::5",))
     hosts.found("gpu3", ("10.0.0.7",))
     assert hosts.is_shared("a"), "gpu1 is still there"
-    hosts.take("a", at("http://gpu3:8000"))
+    hosts.take("a", ["http://gpu3:8000"])
     assert not hosts.is_shared("c")
     assert hosts.found("gpu1", ("fd00::5",)) == set(), "nobody has that name any more"
     hosts.take("a", ())
@@ -87,18 +79,49 @@ def test_names_by_their_addresses() -> None:
 
 def test_a_name_of_this_machine() -> None:
     hosts = SharedHosts()
-    hosts.take("a", at("http://box.corp:8000"))
-    hosts.take("b", at("http://localhost:8000"))
+    hosts.take("a", ["http://box.corp:8000"])
+    hosts.take("b", ["http://localhost:8000"])
     assert hosts.found("box.corp", ("127.0.1.1",)) == {"a", "b"}
     assert hosts.is_shared("b")
 
 
 def test_moving_one_replica_leaves_the_others_place() -> None:
     hosts = SharedHosts()
-    hosts.take("a", at("http://localhost:8000", "http://127.0.0.1:8000"))
-    hosts.take("b", at("http://[::1]:8000"))
-    hosts.take("a", at("http://localhost:8000"))
+    hosts.take("a", ["http://localhost:8000", "http://127.0.0.1:8000"])
+    hosts.take("b", ["http://[::1]:8000"])
+    hosts.take("a", ["http://localhost:8000"])
     assert hosts.is_shared("a")
-    hosts.take("a", at("http://localhost:8001"))
+    hosts.take("a", ["http://localhost:8001"])
     assert not hosts.is_shared("a")
+    assert not hosts.is_shared("b")
+
+
+def test_what_was_prepared_is_taken_at_once_and_only_if_it_is_that() -> None:
+    hosts = SharedHosts()
+    urls = [f"http://10.0.{number // 250}.{number % 250}:8000" for number in range(1000)]
+    hosts.take("b", ["http://10.0.0.5:8000"])
+    steps = list(hosts.prepare("a", urls))
+    assert len(steps) > 3
+    assert not hosts.is_shared("b"), "nothing is changed by that"
+    assert hosts.take("a", urls) == {"a", "b"}
+    assert hosts.is_shared("b")
+    list(hosts.prepare("a", urls[6:]))
+    assert hosts.take("a", urls[:5]) == {"a", "b"}, "another table came first"
+    assert not hosts.is_shared("b")
+    list(hosts.prepare("a", ["http://gpu1:8000"]))
+    hosts.take("b", ["http://gpu1:8000"])
+    hosts.found("gpu1", ("10.0.0.7",))
+    hosts.take("a", ["http://10.0.0.7:8000"])
+    assert hosts.is_shared("a")
+
+
+def test_two_names_that_lead_to_one_place_hold_it_together() -> None:
+    hosts = SharedHosts()
+    hosts.take("a", ["http://gpu1:8000", "http://gpu2:8000"])
+    hosts.take("b", ["http://10.0.0.5:8000"])
+    hosts.found("gpu1", ("10.0.0.5",))
+    hosts.found("gpu2", ("10.0.0.5",))
+    hosts.found("gpu1", ("10.0.0.6",))
+    assert hosts.is_shared("b")
+    assert hosts.found("gpu2", ("10.0.0.6",)) == {"a", "b"}
     assert not hosts.is_shared("b")
