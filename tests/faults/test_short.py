@@ -14,6 +14,7 @@ from tests.faults.load import Load
 
 RATE = 40.0
 EACH_S = 1.0
+SETTLE_S = 0.5
 LIMIT_S = 30.0
 """For what takes a second or five, on a machine that is busy."""
 
@@ -44,6 +45,8 @@ async def test_one_fault_after_the_other(
             replica.mode(mode)
             await asyncio.sleep(EACH_S)
             replica.mode("pass")
+            # What has just failed there is sent once more, and not to the next one that fails.
+            await asyncio.sleep(SETTLE_S)
         begin("stopped")
         killed.signal(signal.SIGSTOP)
         await asyncio.sleep(EACH_S)
