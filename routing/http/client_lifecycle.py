@@ -124,6 +124,7 @@ class ClientLifecycle(asyncio.Protocol):
             self._slow_since, self._taken = now, 0
         self._write_paused_at = self._slow_since
         self._untaken = self.transport.get_write_buffer_size()
+        self._host.on_untaken(self, self._untaken, self._slow_since)
         self.deadline = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(True)
@@ -131,6 +132,7 @@ class ClientLifecycle(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused_at = 0.0
         self._resumed_at = monotonic()
+        self._host.on_untaken(self, 0, 0.0)
         self._taken += self._untaken
         if self._taken >= TAKEN_BYTES:
             self._slow_since = 0.0
@@ -286,6 +288,7 @@ class ClientLifecycle(asyncio.Protocol):
         if self._taken >= TAKEN_BYTES:
             self._taken = 0
             self._slow_since = self._write_paused_at = now
+        self._host.on_untaken(self, untaken, self._write_paused_at)
         return now - self._write_paused_at > self._limits.write_stall_s
 
     def _check_idle(self, now: float) -> None:

@@ -30,6 +30,7 @@ from routing.http.response_head import (
     parse_response_head,
     switches_to_web_socket,
 )
+from routing.http.small_reads import SmallReads
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
@@ -151,6 +152,13 @@ class UpstreamConnection(asyncio.Protocol):
         """Read no more for now: the client does not take it."""
         self._paused = True
         self.transport.pause_reading()
+
+    def read_little(self) -> None:
+        """Paused: from now on read small pieces. It serves no further request, which is to have large ones."""
+        self._reusable = False
+        self._ready = None
+        if self.transport.get_protocol() is self:
+            self.transport.set_protocol(SmallReads(self))
 
     def resume(self) -> None:
         """Read on."""
@@ -316,7 +324,7 @@ class UpstreamConnection(asyncio.Protocol):
         elif head.chunked:
             self._state = _CHUNKED
             self._decoder = decoder = ChunkedDecoder()
-            self._reusable = head.keep_alive
+            self._reusable = self._reusable and head.keep_alive
             piece = decoder.feed(data[position:])
             self._deliver_head(handler, head, piece, decoder.done, decoder.rest)
             self._expect_chunk(handler, decoder)
@@ -325,7 +333,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._state = _UNTIL_CLOSE
             handler.response(head, data[position:], False, monotonic())
             return
-        self._reusable = head.keep_alive
+        self._reusable = self._reusable and head.keep_alive
         stop = position + length
         if stop <= len(data):
             self._deliver_head(handler, head, data[position:stop], True, data[stop:])
