@@ -154,7 +154,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport.pause_reading()
 
     def read_little(self) -> None:
-        """Paused: from now on read small pieces. It serves no further request, which is to have large ones."""
+        """Paused: from now on read small pieces. It serves no further request: that is to have large ones."""
         self._reusable = False
         self._ready = None
         if self.transport.get_protocol() is self:
