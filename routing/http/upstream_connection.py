@@ -69,6 +69,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_known_stop",
         "_partial",
         "_passthrough",
+        "_piece",
         "_paused",
         "_ready",
         "_remaining",
@@ -94,6 +95,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.reused = False
         """Whether it has served a request before the present one."""
         self.write_paused = False
+        self._piece = 0
+        """Size of the piece of which the replica has not taken all: it is held as a whole."""
         self._abandoned = False
         self._paused = self._waits_turn = False
         """Nothing is read because the client takes nothing, or others are read first."""
@@ -139,6 +142,12 @@ class UpstreamConnection(asyncio.Protocol):
             self.request_open = False
         if piece:
             self._write(piece)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that are held for the replica to take."""
+        size = self.transport.get_write_buffer_size()
+        return max(size, self._piece) if size else 0
 
     def abandon(self) -> None:
         """Nobody waits for this connection any more, whether it is open already or about to be."""
@@ -250,6 +259,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.write_paused = True
+        self._piece = self.pool.writes.piece
         self._ready = None
         if self.handler is not None:
             self.handler.replica_paused(True)

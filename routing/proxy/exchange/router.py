@@ -85,7 +85,7 @@ def body_sent(exchange: ExchangeState) -> None:
     counted, as far as nothing is held."""
     charge, upstream = exchange.body_charge, exchange.upstream
     assert charge is not None
-    unsent = 0 if upstream is None else upstream.transport.get_write_buffer_size()
+    unsent = 0 if upstream is None else upstream.unsent
     if exchange.upload is not None:
         charge.resize(exchange.upload.held + unsent)
     elif not exchange.body_bytes and not unsent:

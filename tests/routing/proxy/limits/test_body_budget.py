@@ -114,7 +114,7 @@ async def test_a_replica_that_takes_nothing(start_rig: StartRig) -> None:
     statuses = [await status(client) for client in clients]
     assert set(statuses) <= {200, 503}
     assert statuses.count(200) >= running
-    assert statuses.count(503) == bodies.acts[body_budget.REFUSED]
+    assert statuses.count(503) == bodies.acts[body_budget.REFUSED] + bodies.acts[body_budget.STALLED]
     assert len(replica.requests) == statuses.count(200) + 1
 
 
