@@ -166,6 +166,8 @@ GAVE_WAY = {
     "head_timeout": "a head was too slow: 408",
     "retry_copy": "a copy kept for a retry was freed",
     "slow_client": "a connection of a slow sender or reader was closed",
+    "unread_response": "a client that did not take its response was cut off: there was no memory for it",
+    "upload_stalled": "a streamed body whose replica took nothing ended: 408",
     "write_stall": "a client took next to nothing of its response",
 }
 """The reasons of :attr:`WorkerReport.gave_way`."""

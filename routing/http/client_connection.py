@@ -39,6 +39,7 @@ from routing.http.interfaces import ClientHost
 from routing.http.limits import BodyLimits
 from routing.http.local_response import CONTINUE
 from routing.http.partial_head import PartialHead
+from routing.http.peer_address import peer_address
 from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, TURN, ReadPause
 from routing.http.read_turns import LARGE
 from routing.http.request_body import RequestBody
@@ -100,8 +101,7 @@ class ClientConnection(ClientLifecycle):
         self._read_pause = ReadPause(self.transport, self._host.disconnects, self._hung_up, self._gone)
         self.write = partial(self._host.writes.add, self.transport.write)
         if not self.peer:
-            address = transport.get_extra_info("peername")
-            self.peer = address[0].encode() if isinstance(address, tuple) else b"unknown"
+            self.peer = peer_address(transport).encode() or b"unknown"
         self._since = monotonic()
         self._host.sweeper.add(self)
         self._host.opened(self)

@@ -51,6 +51,7 @@ class ClientLifecycle(asyncio.Protocol):
         "_limits",
         "_lingering",
         "_partial",
+        "_piece",
         "_read_pause",
         "_ready",
         "_resumed_at",
@@ -87,6 +88,8 @@ class ClientLifecycle(asyncio.Protocol):
         """Bytes that it has taken since."""
         self._untaken = 0
         """Bytes of answers that it has not taken, when last looked at."""
+        self._piece = 0
+        """Size of the piece of which those are the rest: it is held as a whole."""
         self._ending = False
         """No further request is served."""
         self._is_half_closed = False
@@ -124,6 +127,8 @@ class ClientLifecycle(asyncio.Protocol):
             self._slow_since, self._taken = now, 0
         self._write_paused_at = self._slow_since
         self._untaken = self.transport.get_write_buffer_size()
+        self._piece = self._host.writes.piece
+        self._host.on_untaken(self, max(self._untaken, self._piece), self._slow_since)
         self.deadline = 0.0
         if self.exchange is not None:
             self.exchange.client_paused(True)
@@ -131,6 +136,7 @@ class ClientLifecycle(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._write_paused_at = 0.0
         self._resumed_at = monotonic()
+        self._host.on_untaken(self, 0, 0.0)
         self._taken += self._untaken
         if self._taken >= TAKEN_BYTES:
             self._slow_since = 0.0
@@ -286,6 +292,7 @@ class ClientLifecycle(asyncio.Protocol):
         if self._taken >= TAKEN_BYTES:
             self._taken = 0
             self._slow_since = self._write_paused_at = now
+        self._host.on_untaken(self, max(untaken, self._piece) if untaken else 0, self._write_paused_at)
         return now - self._write_paused_at > self._limits.write_stall_s
 
     def _check_idle(self, now: float) -> None:

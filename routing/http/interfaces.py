@@ -195,6 +195,10 @@ class ClientHost(Protocol):
     def on_head(self, client: Connection) -> None:
         """A head that came in pieces is complete, or was refused."""
 
+    def on_untaken(self, client: Connection, size: int, since: float) -> None:
+        """So many bytes of a response wait until the client takes them, which has made no progress since
+        then; 0: none."""
+
     def closed(self, client: Client) -> None: ...
     @property
     def exchange(self) -> Callable[[Client, RequestHead], RequestHandler]:

@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 
 from routing.http.abort import abort_transport
 from routing.http.interfaces import Connection
+from routing.http.peer_address import peer_address
 from routing.http.timeout_sweeper import TimeoutSweeper
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,12 @@ class ProxyProtocolHost(Protocol):
         """The connection's own protocol. ``peer``: who has connected. ``source``: what the header says."""
         ...
 
-    def on_tls_accept(self, connection: Connection) -> None: ...
+    def on_proxy_header_begin(self, connection: Connection, peer: str) -> None:
+        """A header is to come. ``peer``: as below."""
+
+    def on_half_head(self, client: Connection, size: int) -> None:
+        """``size`` more bytes of a header have come, which is not complete."""
+
     def on_tls_handshake_done(self, connection: Connection) -> None: ...
     def on_tls_close(self, connection: Connection) -> None: ...
 
@@ -149,7 +155,7 @@ class ProxyProtocolLayer(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         self._since = monotonic()
         self._host.sweeper.add(self)
-        self._host.on_tls_accept(self)
+        self._host.on_proxy_header_begin(self, self._peer)
 
     def data_received(self, data: bytes) -> None:
         self._host.handshakes.add(self)
@@ -161,6 +167,7 @@ class ProxyProtocolLayer(asyncio.Protocol):
             self._transport.abort()
             return
         if header is None:
+            self._host.on_half_head(self, len(data))
             return
         self._leave()
         above = self._host.behind_proxy_protocol(self._peer, header.source)
@@ -177,8 +184,7 @@ class ProxyProtocolLayer(asyncio.Protocol):
 
     @property
     def _peer(self) -> str:
-        address = self._transport.get_extra_info("peername")
-        return str(address[0]) if isinstance(address, tuple) else ""
+        return peer_address(self._transport)
 
     def _leave(self) -> None:
         self._host.sweeper.discard(self)

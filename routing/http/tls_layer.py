@@ -39,6 +39,7 @@ from routing.http.errors import RequestRefused
 from routing.http.interfaces import Connection
 from routing.http.limits import ConnectionLimits
 from routing.http.lingering_close import LingeringClose
+from routing.http.peer_address import peer_address
 from routing.http.timeout_sweeper import TimeoutSweeper
 
 log = logging.getLogger(__name__)
@@ -62,8 +63,8 @@ class TlsHost(Protocol):
         """How long a handshake may take."""
         ...
 
-    def on_tls_accept(self, connection: Connection) -> None:
-        """A handshake is to come."""
+    def on_tls_accept(self, connection: Connection, address: str) -> None:
+        """A handshake is to come, from this address."""
 
     def on_tls_handshake_done(self, connection: Connection) -> None:
         """It is done; what follows on it comes next."""
@@ -84,6 +85,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     __slots__ = (
         "_above",
+        "_address",
         "_connected",
         "_decrypt",
         "_encrypt",
@@ -97,8 +99,12 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         "deadline",
     )
 
-    def __init__(self, context: ssl.SSLContext, above: asyncio.Protocol, host: TlsHost) -> None:
+    def __init__(
+        self, context: ssl.SSLContext, above: asyncio.Protocol, host: TlsHost, address: str = ""
+    ) -> None:
+        """``address``: the client's, where it is not who has connected."""
         self._host = host
+        self._address = address
         self._above = above
         self._socket: asyncio.Transport = None  # type: ignore[assignment]
         """The loop's transport."""
@@ -118,7 +124,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._socket = transport  # type: ignore[assignment]
         self._since = monotonic()
         self._host.sweeper.add(self)
-        self._host.on_tls_accept(self)
+        self._host.on_tls_accept(self, self._address or peer_address(transport))
 
     def data_received(self, data: bytes) -> None:
         if self._decrypt is not None:

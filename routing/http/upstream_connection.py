@@ -30,6 +30,7 @@ from routing.http.response_head import (
     parse_response_head,
     switches_to_web_socket,
 )
+from routing.http.small_reads import SmallReads
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
@@ -68,6 +69,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_known_stop",
         "_partial",
         "_passthrough",
+        "_piece",
         "_paused",
         "_ready",
         "_remaining",
@@ -93,6 +95,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.reused = False
         """Whether it has served a request before the present one."""
         self.write_paused = False
+        self._piece = 0
+        """Size of the piece of which the replica has not taken all: it is held as a whole."""
         self._abandoned = False
         self._paused = self._waits_turn = False
         """Nothing is read because the client takes nothing, or others are read first."""
@@ -139,6 +143,12 @@ class UpstreamConnection(asyncio.Protocol):
         if piece:
             self._write(piece)
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that are held for the replica to take."""
+        size = self.transport.get_write_buffer_size()
+        return max(size, self._piece) if size else 0
+
     def abandon(self) -> None:
         """Nobody waits for this connection any more, whether it is open already or about to be."""
         self._abandoned = True
@@ -151,6 +161,13 @@ class UpstreamConnection(asyncio.Protocol):
         """Read no more for now: the client does not take it."""
         self._paused = True
         self.transport.pause_reading()
+
+    def read_little(self) -> None:
+        """Paused: from now on read small pieces. It serves no further request: that is to have large ones."""
+        self._reusable = False
+        self._ready = None
+        if self.transport.get_protocol() is self:
+            self.transport.set_protocol(SmallReads(self))
 
     def resume(self) -> None:
         """Read on."""
@@ -242,6 +259,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.write_paused = True
+        self._piece = self.pool.writes.piece
         self._ready = None
         if self.handler is not None:
             self.handler.replica_paused(True)
@@ -316,7 +334,7 @@ class UpstreamConnection(asyncio.Protocol):
         elif head.chunked:
             self._state = _CHUNKED
             self._decoder = decoder = ChunkedDecoder()
-            self._reusable = head.keep_alive
+            self._reusable = self._reusable and head.keep_alive
             piece = decoder.feed(data[position:])
             self._deliver_head(handler, head, piece, decoder.done, decoder.rest)
             self._expect_chunk(handler, decoder)
@@ -325,7 +343,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._state = _UNTIL_CLOSE
             handler.response(head, data[position:], False, monotonic())
             return
-        self._reusable = head.keep_alive
+        self._reusable = self._reusable and head.keep_alive
         stop = position + length
         if stop <= len(data):
             self._deliver_head(handler, head, data[position:stop], True, data[stop:])

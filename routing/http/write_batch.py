@@ -40,7 +40,7 @@ class WriteBatch:
     aborted request.
     """
 
-    __slots__ = ("_began_at", "_loop", "_pending", "_quiet")
+    __slots__ = ("_began_at", "_loop", "_pending", "_quiet", "piece")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -49,6 +49,8 @@ class WriteBatch:
         """The write before came alone."""
         self._began_at = 0.0
         """``time.monotonic()`` of the last write that found nothing waiting."""
+        self.piece = 0
+        """Bytes of the large piece that is being written. Whatever is left of it, all of it is held."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -57,7 +59,11 @@ class WriteBatch:
         """Write in this turn. ``write`` is a transport's; the order of additions is kept."""
         if len(data) > LARGE:
             self.flush()
-            write(data)
+            self.piece = len(data)
+            try:
+                write(data)
+            finally:
+                self.piece = 0
             return
         pending = self._pending
         at_once = False

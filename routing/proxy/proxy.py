@@ -52,6 +52,7 @@ from routing.proxy.host_names import HostNames
 from routing.proxy.limits.body_budget import BodyBudget
 from routing.proxy.limits.connection_limit import REFUSAL, ConnectionLimit
 from routing.proxy.limits.request_limits import default_body_limits
+from routing.proxy.limits.unread_responses import UnreadResponses
 from routing.proxy.queue_scheduler import QueueScheduler
 from routing.proxy.settings import ProxySettings
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
@@ -119,6 +120,9 @@ class Proxy:
         self.routes = RouteCache(self.via_name, table.matches)
         self.bodies = BodyBudget(self._loop, self.sweeper, settings.bodies.memory_bytes)
         """The memory for request bodies."""
+        self.unread = UnreadResponses(self._loop, self.connection_limit.neighbours)
+        """The memory for responses that clients do not take."""
+        self.unread.set(settings.bodies.memory_bytes)
 
     @property
     def refusal_unread(self) -> bytes:
@@ -138,7 +142,7 @@ class Proxy:
     @property
     def gave_way(self) -> Counter[str]:
         """How often something ended at a bound that holds for whoever sends, by reason."""
-        return self.acts + self.connection_limit.acts + self.bodies.acts
+        return self.acts + self.connection_limit.acts + self.bodies.acts + self.unread.acts
 
     def connection(self) -> asyncio.Protocol:
         """A protocol for one new client connection."""
@@ -147,7 +151,7 @@ class Proxy:
         return self._connection(ClientConnection(self))
 
     def _connection(self, client: ClientConnection) -> asyncio.Protocol:
-        return client if self._tls is None else TlsLayer(self._tls, client, self)
+        return client if self._tls is None else TlsLayer(self._tls, client, self, client.peer.decode())
 
     def speak_tls(self, context: ssl.SSLContext) -> None:
         """From now on new connections use TLS with this context; open ones stay as they are."""
@@ -205,6 +209,7 @@ class Proxy:
         """From now on these hold for request bodies."""
         self.settings = replace(self.settings, bodies=bodies)
         self.bodies.set(bodies.memory_bytes)
+        self.unread.set(bodies.memory_bytes)
 
     def begin_traces(self, sample_percent: float | None) -> None:
         """Begin a trace for each request without one. ``sample_percent``: how many of these are marked as
@@ -247,6 +252,7 @@ class Proxy:
 
     def closed(self, client: Client) -> None:
         self._clients.discard(client)
+        self.unread.end(client)
         self.connection_limit.on_close(client)
 
     def on_half_head(self, client: Connection, size: int) -> None:
@@ -255,6 +261,9 @@ class Proxy:
     def on_head(self, client: Connection) -> None:
         self.connection_limit.heads.end(client)
 
+    def on_untaken(self, client: Connection, size: int, since: float) -> None:
+        self.unread.put(client, size, since)
+
     def behind_proxy_protocol(self, peer: str, source: str) -> asyncio.Protocol:
         client = ClientConnection(self)
         # Where proxies are named, others may say what they like.
@@ -262,8 +271,17 @@ class Proxy:
             client.peer = source.encode()
         return self._connection(client)
 
-    def on_tls_accept(self, connection: Connection) -> None:
-        self.connection_limit.on_accept(connection)
+    def on_proxy_header_begin(self, connection: Connection, peer: str) -> None:
+        # Connections of a load balancer are told apart once their header is complete.
+        self.connection_limit.on_accept(connection, self._group(peer), shares=False)
+
+    def on_tls_accept(self, connection: Connection, address: str) -> None:
+        self.connection_limit.on_accept(connection, self._group(address))
+
+    def _group(self, address: str) -> str:
+        """What a connection of this address counts for; empty: for none."""
+        trusted = self._trusted and self._trusted.is_trusted(address)
+        return "" if trusted else client_group(address)
 
     def on_tls_handshake_done(self, connection: Connection) -> None:
         self.connection_limit.on_handshake_done(connection)

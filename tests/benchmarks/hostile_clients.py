@@ -1,15 +1,17 @@
 """What others notice of hostile clients: ``python -m tests.benchmarks.hostile_clients [--case NAME]``.
 
-A real proxy with one worker, a fast replica and one that reads slowly. Regular clients post 1 KiB in two
-pieces to the fast one, some on kept connections and some on a new one for each request. They do so first in
-quiet, then while others, a process of their own, do one of these:
+A real proxy with one worker, a fast replica, one that reads slowly, and one that reads only heads. Regular
+clients post 1 KiB in two pieces to the fast one, some on kept connections and some on a new one for each
+request. They do so first in quiet, then while others, a process of their own, do one of these:
 
-======== =============================================================================================
-stalled  80 uploads of 8 MiB − 1 byte, whose fleet only the body names; then silence
-large    500 uploads of 8 MiB to the slow replica
-heads    5,000 half heads, at 1,000 places
-readers  200 clients that read nothing of a large response, at 100 places
-======== =============================================================================================
+============ =========================================================================================
+stalled      80 uploads of 8 MiB − 1 byte, whose fleet only the body names; then silence
+large        500 uploads of 8 MiB to the slow replica
+streams      2,000 uploads, whose fleet the path names, to the replica that reads only heads
+heads        5,000 half heads, at 1,000 places
+readers      200 clients that read nothing of a large response, at 100 places
+readers-many 2,000 of them, with places for all
+============ =========================================================================================
 
 The figures: regular clients' failed requests (bar: 0), their 99th percentile from the last piece to the
 response, and that divided by the quiet one's (bar: 2), the peak of the worker's memory (bar: 400 MiB), and
@@ -31,13 +33,16 @@ import os
 import platform
 import re
 import resource
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import uvloop
 
@@ -52,6 +57,8 @@ GAP_S = 0.005
 READ_EVERY_S = 0.2
 """The slow replica reads once in so long, of each connection."""
 FLOOD = bytes(MIB)
+UPLOADED = 4
+"""MiB that one upload sends at most: more than the kernel takes for it."""
 HEAD = "POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PLACES = {"heads": 1000, "readers": 100}
@@ -120,9 +127,24 @@ class SlowReplica(Replica):
     slow = True
 
 
+class DeafReplica(Replica):
+    open: ClassVar[set[DeafReplica]] = set()
+    """Nothing else refers to one that is not read."""
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.pause_reading()
+        self.open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open.discard(self)
+
+
 async def serve() -> None:
     loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(kind, "127.0.0.1", 0) for kind in (Replica, SlowReplica)]
+    kinds = (Replica, SlowReplica, DeafReplica)
+    servers = [await loop.create_server(kind, "127.0.0.1", 0, backlog=4096) for kind in kinds]
+    # Its kernel takes little, so that what is sent is the proxy's to hold.
+    servers[-1].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     await asyncio.Event().wait()
 
@@ -198,6 +220,16 @@ async def large(port: int, source: str) -> None:
     writer.close()
 
 
+async def stream(port: int, source: str) -> None:
+    """As much as is taken; then silence."""
+    _, writer = await connect(port, source)
+    writer.write(
+        b"POST /fleets/deaf/upload HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n" % (64 * MIB)
+    )
+    writer.write(FLOOD)
+    await asyncio.Event().wait()
+
+
 async def half_head(port: int, source: str) -> None:
     _, writer = await connect(port, source)
     writer.write(b"GET / HTTP/1.1\r\nHost: a.te")
@@ -207,17 +239,19 @@ async def half_head(port: int, source: str) -> None:
 async def slow_reader(port: int, source: str) -> None:
     _, writer = await connect(port, source)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    writer.write(b"GET /fleets/fast/flood HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    writer.write(b"GET /fleets/slow/flood HTTP/1.1\r\nHost: a.test\r\n\r\n")
     await asyncio.Event().wait()
 
 
 ATTACKS: dict[str, tuple[int, Callable[[int, str], Awaitable[None]]]] = {
     "stalled": (80, stalled),
     "large": (500, large),
+    "streams": (2000, stream),
     "heads": (5000, half_head),
     "readers": (200, slow_reader),
+    "readers-many": (2000, slow_reader),
 }
-statuses: dict[str, int] = {"200": 0, "503": 0}
+statuses: Counter[str] = Counter()
 
 
 async def attack(case: str, port: int, source: str, seconds: float) -> None:
@@ -250,9 +284,9 @@ def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-def fleets(fast: int, slow: int) -> str:
+def fleets(fast: int, slow: int, deaf: int) -> str:
     policy = {"strategy": "round_robin", "slow_start_s": 0, "timeouts": {"total_s": 600}}
-    named = {"fast": fast, "slow": slow}
+    named = {"fast": fast, "slow": slow, "deaf": deaf}
     return json.dumps(
         {
             "version": 1,
@@ -283,12 +317,15 @@ def gave_way(proxy: Proxy) -> str:
 
 @contextlib.contextmanager
 def running(case: str, directory: Path) -> Iterator[Proxy]:
-    """A proxy before two replicas."""
-    with child("--role", "replicas") as replicas:
+    """A proxy before three replicas."""
+    # What the slow ones do is not to delay the fast one.
+    with child("--role", "replicas") as replicas, child("--role", "replicas") as others:
         assert replicas.stdout is not None
-        fast, slow = map(int, replicas.stdout.readline().split())
+        assert others.stdout is not None
+        fast, _, _ = map(int, replicas.stdout.readline().split())
+        _, slow, deaf = map(int, others.stdout.readline().split())
         file = directory / f"{case}-{fast}.yaml"
-        file.write_text(fleets(fast, slow))
+        file.write_text(fleets(fast, slow, deaf))
         places = ["--max-connections", str(PLACES[case])] if case in PLACES else []
         proxy = Proxy(directory, "--fleets", str(file), "--workers", "1", *places)
         try:
@@ -303,7 +340,7 @@ def attacked(case: str, at: Proxy, source: str, seconds: float, measured: Proxy)
     with child("--role", "hostile", "--case", case, *arguments) as hostile:
         figures = asyncio.run(regulars(measured.port, seconds))
         assert hostile.stdout is not None
-        return figures, hostile.stdout.readline().strip() if case == "large" else ""
+        return figures, hostile.stdout.readline().strip() if case in ("large", "streams") else ""
 
 
 def measure(case: str, seconds: float, source: str, directory: Path) -> None:
@@ -317,14 +354,14 @@ def measure(case: str, seconds: float, source: str, directory: Path) -> None:
         under, said = attacked(case, proxy, source, seconds, proxy)
         time.sleep(1.5)
         print(
-            f"{case:9}{len(under.latencies) + len(under.failures):9}{len(under.failures):8}"
+            f"{case:13}{len(under.latencies) + len(under.failures):9}{len(under.failures):8}"
             f"{1000 * quiet.p99:7.1f}{1000 * beside.p99:8.1f}{1000 * under.p99:7.1f}"
             f"{under.p99 / quiet.p99:7.2f}{under.p99 / beside.p99:7.2f}"
             f"{peak_mib(worker):6.0f}  {gave_way(proxy)} {said}",
             flush=True,
         )
         for failure in sorted(set(under.failures))[:5]:
-            print(f"          {failure} × {under.failures.count(failure)}")
+            print(f"              {failure} × {under.failures.count(failure)}")
 
 
 def main() -> None:
@@ -344,8 +381,10 @@ def main() -> None:
     elif options.role == "hostile":
         asyncio.run(attack(options.case, options.port, options.source, options.seconds))
     else:
-        print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
-        print("case      requests  failed  quiet  beside    p99 ÷quiet ÷beside  MiB  gave way; times in ms")
+        print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; times in ms")
+        print(
+            "case          requests  failed  quiet  beside    p99 ÷quiet ÷beside  MiB  gave way; times in ms"
+        )
         with tempfile.TemporaryDirectory() as directory:
             for case in [options.case] if options.case else ATTACKS:
                 source = "127.0.0.1" if options.together else "127.0.0.2"

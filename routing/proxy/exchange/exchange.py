@@ -72,16 +72,14 @@ class Exchange(UpstreamExchange):
                 if complete:
                     self.dispatch(router.route_by_body(self), self.started)
                 else:
-                    pool = router.collect(self, len(body))
-                    if pool is not None:
-                        self.dispatch(pool, self.started)
+                    self._collect(len(body), False)
             elif kind < LOCAL:
                 pool = router.route_by_head(self, route, body, complete)
                 if pool is None:
-                    pool = router.collect(self, len(body))
-                elif not complete:
-                    router.stop_collecting(self)
-                if pool is not None:
+                    self._collect(len(body), True)
+                else:
+                    if not complete:
+                        router.begin_streaming(self)
                     self.dispatch(pool, self.started)
             elif kind == LOCAL:
                 local_reply.reply_model_list(self)
@@ -89,6 +87,8 @@ class Exchange(UpstreamExchange):
                 if not local_reply.reply_health(self, route):
                     pool = router.route_by_head(self, route, body, complete)
                     assert pool is not None, "the body of a GET is not waited for"
+                    if not complete:
+                        router.begin_streaming(self)
                     self.dispatch(pool, self.started)
             elif kind == LOOP:
                 words = (
@@ -100,11 +100,17 @@ class Exchange(UpstreamExchange):
             elif complete:
                 self._dispatch_sticky(self.client.head_s)
             else:
-                pool = router.collect(self, len(body))
-                if pool is not None:
-                    self.dispatch(pool, self.started)
+                self._collect(len(body), False)
         except RoutingError as error:
             local_reply.refuse(self, error)
+
+    def _collect(self, size: int, known: bool) -> None:
+        """The first bytes of a body that is awaited have come. ``known``: the request's fleet is. Raises
+        :class:`RoutingError`."""
+        router.begin_collecting(self, known)
+        pool = router.collect(self, size)
+        if pool is not None:
+            self.dispatch(pool, self.started)
 
     def body(self, piece: bytes, complete: bool) -> None:
         upload = self.upload
@@ -132,7 +138,7 @@ class Exchange(UpstreamExchange):
                     self._dispatch_sticky(upload.head_s)
             except RoutingError as error:
                 local_reply.refuse(self, error)
-        elif upload.held > HELD_BYTES and not complete:
+        elif not complete and (upload.held > HELD_BYTES or self.proxy.bodies.streams_are_short):
             self.client.pause_body()
 
     def _dispatch_sticky(self, head_s: float) -> None:
@@ -155,6 +161,20 @@ class Exchange(UpstreamExchange):
 
     def refuse_body(self) -> None:
         local_reply.refuse(self, router.no_memory())
+
+    def measure_upload(self) -> None:
+        if self.body_charge is not None:
+            router.body_sent(self)
+
+    def end_upload(self) -> None:
+        words = (
+            "the proxy needs the memory of this request's body, of which the replica takes nothing; try again"
+        )
+        self.end(RoutingError(408, "upload_stalled", words))
+
+    @property
+    def neighbours(self) -> int:
+        return self.proxy.connection_limit.neighbours(self.client)
 
     def refuse(self, error: RequestRefused) -> None:
         self.proxy.rejected += 1

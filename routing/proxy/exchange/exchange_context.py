@@ -13,6 +13,8 @@ from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
 from routing.proxy.limits.body_budget import BodyBudget
+from routing.proxy.limits.connection_limit import ConnectionLimit
+from routing.proxy.limits.unread_responses import UnreadResponses
 from routing.proxy.settings import ProxySettings
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 
@@ -47,8 +49,11 @@ class ExchangeContext(Protocol):
     """Requests rejected before any fleet was found."""
     draining: bool
     """Whether each client's connection is to be closed after its response."""
+    connection_limit: ConnectionLimit
     bodies: BodyBudget
     """The memory for request bodies."""
+    unread: UnreadResponses
+    """The memory for responses that clients do not take."""
 
     def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""

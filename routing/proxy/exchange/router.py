@@ -36,20 +36,32 @@ _NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the
 
 def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
     """Begin with the part of the body that came with the request's head. Raises :class:`RoutingError` if
-    there is no memory for it."""
+    there is no memory for a whole one. Others are counted once it is known what becomes of them."""
     if complete:
         exchange.body_bytes = body
         if len(body) > COUNTED_BYTES:
-            _count(exchange, len(body), complete)
+            _count(exchange, len(body), whole=True, known=False)
     else:
         exchange.upload = RequestBodyBuffer(exchange.head.chunked, body, exchange.client.head_s)
-        _count(exchange, len(body), complete)
 
 
-def _count(exchange: ExchangeState, size: int, complete: bool) -> None:
+def begin_collecting(exchange: ExchangeState, known: bool) -> None:
+    """The rest of the body is awaited. ``known``: the request's fleet is. Raises :class:`RoutingError` if
+    there is no memory for it."""
+    assert exchange.upload is not None
+    _count(exchange, exchange.upload.held, whole=False, known=known)
+
+
+def begin_streaming(exchange: ExchangeState) -> None:
+    """The body is forwarded as it comes."""
+    assert exchange.upload is not None
+    exchange.body_charge = exchange.proxy.bodies.stream(exchange, exchange.upload.held)
+
+
+def _count(exchange: ExchangeState, size: int, whole: bool, known: bool) -> None:
     """Count a body in the worker's budget. Raises :class:`RoutingError`."""
     head, budget = exchange.head, exchange.proxy.bodies
-    exchange.body_charge = budget.begin(exchange, size, head.content_length, complete, monotonic())
+    exchange.body_charge = budget.begin(exchange, size, head.content_length, whole, known, monotonic())
     if exchange.body_charge is None:
         raise no_memory()
 
@@ -57,6 +69,8 @@ def _count(exchange: ExchangeState, size: int, complete: bool) -> None:
 def receive_tunnel(exchange: ExchangeState) -> None:
     """After an upgrade: what the client sends from now on is forwarded unchanged."""
     exchange.upload = RequestBodyBuffer(False, b"")
+    if exchange.body_charge is None:
+        begin_streaming(exchange)
 
 
 def drop_body(exchange: ExchangeState) -> None:
@@ -71,7 +85,7 @@ def body_sent(exchange: ExchangeState) -> None:
     counted, as far as nothing is held."""
     charge, upstream = exchange.body_charge, exchange.upstream
     assert charge is not None
-    unsent = 0 if upstream is None else upstream.transport.get_write_buffer_size()
+    unsent = 0 if upstream is None else upstream.unsent
     if exchange.upload is not None:
         charge.resize(exchange.upload.held + unsent)
     elif not exchange.body_bytes and not unsent:
@@ -298,9 +312,9 @@ def route_collected(exchange: ExchangeState) -> Pool | None:
 
 
 def stop_collecting(exchange: ExchangeState) -> None:
-    """The request goes its way: for want of memory it is not refused any more."""
+    """The request goes its way, with its whole body or with what has come of it."""
     if exchange.body_charge is not None:
-        exchange.body_charge.run()
+        exchange.body_charge.run(exchange.upload is not None)
 
 
 def release_budget(exchange: ExchangeState) -> None:

@@ -54,7 +54,7 @@ from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.streaming_response import StreamingResponse
-from routing.proxy.limits.body_budget import BodyCharge
+from routing.proxy.limits.body_charge import BodyCharge
 from routing.shared.key_quota import KeyQuota
 
 Ending = Literal["answered", "local", "error", "cut", "client_left"]
@@ -224,6 +224,16 @@ class ExchangeState:
         raise NotImplementedError
 
     def free_retry_copy(self) -> bool:
+        raise NotImplementedError
+
+    def measure_upload(self) -> None:
+        raise NotImplementedError
+
+    def end_upload(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def neighbours(self) -> int:
         raise NotImplementedError
 
     def priority(self) -> int:

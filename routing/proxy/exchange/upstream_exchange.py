@@ -347,6 +347,8 @@ class UpstreamExchange(AttemptOwner):
             return
         if paused:
             self.upstream.pause()
+            if self.proxy.unread.are_many:
+                self.upstream.read_little()
         else:
             self.progressed_at = monotonic()
             self.upstream.resume()

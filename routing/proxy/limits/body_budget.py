@@ -6,36 +6,54 @@ has taken it and no copy is kept for a retry. States of a counted body:
 ========== ===========================================================================================
 state      meaning
 ========== ===========================================================================================
-COLLECTING it is still coming, and its fleet or its cost is not known: it may be refused with a 503
+COLLECTING it is still coming, and all of it is needed: it may be refused with a 503
 WAITING    the same, and nothing more is read of it until there is room
-RUNNING    its request goes to a replica, waits for a slot, or is being answered: never refused
+STREAMING  it goes to a replica as it comes, or waits for a slot or a connection. What counts is what the
+           replica has not taken; then no more is read of it
+RUNNING    it is whole; its request goes to a replica, waits for a slot, or is being answered: never refused
 ========== ===========================================================================================
+
+The budget has eight parts. One is set aside for small bodies, of up to ``SMALL_BYTES``; one for streams; one
+for large bodies that begin. Beyond their part all of these share the rest with large bodies that go on. So
+nobody's bodies keep small ones out, or uploads whose replicas keep up.
 
 When there is no room, the first of these that helps is done:
 
 1. Copies kept for a retry are freed, of requests that were sent: these can then not be retried.
 2. Collected bodies of which less than ``PROGRESS_BYTES`` came within ``STALLED_S`` are refused, the largest
-   first.
+   first; then streams of which the replica has taken nothing for so long, if streams have more than their
+   part.
 3. A body waits, unread, for ``LONGEST_WAIT_S`` at most: those that began first are read on first. Where
    mostly such bodies fill the budget, so that no other's end can free any, those that began last are refused,
    until the first has the room that it needs.
-4. A new body is refused.
+4. A new body is refused, unless its fleet is known: then it waits. A whole one is served. For both, bodies
+   of unknown fleets are refused, those that began last first.
+5. Where streams have more than their part and fill the budget, the one of which the replica has taken nothing
+   for the longest time ends. Of the ``LOOKED_AT`` first it is one of the address with the most connections.
 
-The last eighth of the budget is for bodies of up to ``SMALL_BYTES`` alone, and the one before it for them and
-what comes at once of larger ones, which then wait. A whole body of up to ``COUNTED_BYTES`` that came with its
-head is not counted.
+A whole body of up to ``COUNTED_BYTES`` that came with its head is not counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import chain, islice
 from time import monotonic
-from typing import Protocol
 
 from routing.http.timeout_sweeper import TimeoutSweeper
+from routing.proxy.limits.body_charge import (
+    COLLECTING,
+    RELEASED,
+    RUNNING,
+    SMALL_BYTES,
+    STREAMING,
+    WAITING,
+    BodyCharge,
+    BodyOwner,
+)
+from routing.proxy.limits.held_bytes import LOOKED_AT
 
-SMALL_BYTES = 65_536
 COUNTED_BYTES = 16_384
 _PARTS = 8
 READ_BYTES = 262_144
@@ -46,79 +64,9 @@ LONGEST_WAIT_S = 10.0
 SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
-COLLECTING, WAITING, RUNNING, RELEASED = range(4)
-
-REFUSED, STALLED, UNCOPIED = "body_memory", "body_stalled", "retry_copy"
-"""Reasons, as they are counted: a body was refused, one that stalled gave way, a copy was freed."""
-
-
-class BodyOwner(Protocol):
-    """The exchange whose body it is. Crosses a layer: :mod:`routing.proxy.exchange` implements it."""
-
-    def pause_collecting(self) -> None:
-        """Read no more of the body for now."""
-
-    def resume_collecting(self) -> None:
-        """Read on."""
-
-    def refuse_body(self) -> None:
-        """Respond that there is no memory for it, and release it."""
-
-    def free_retry_copy(self) -> bool:
-        """Give up what is kept for a retry alone, and release it; whether there was such a copy."""
-        ...
-
-
-class BodyCharge:
-    """What one body counts."""
-
-    __slots__ = (
-        "_budget",
-        "announced",
-        "began",
-        "marked_at",
-        "marked_size",
-        "owner",
-        "promised",
-        "size",
-        "state",
-    )
-
-    def __init__(self, budget: BodyBudget, owner: BodyOwner, size: int, announced: int, began: int) -> None:
-        self._budget = budget
-        self.owner = owner
-        self.size = size
-        """Bytes held."""
-        self.announced = announced
-        """Its Content-Length; 0: unknown."""
-        self.began = began
-        """Bodies are numbered as they begin."""
-        self.state = COLLECTING
-        self.marked_at = 0.0
-        self.marked_size = 0
-        """When it had made progress last, and its size then."""
-        self.promised = False
-        """It is read on after it has waited, and nothing has come yet."""
-
-    @property
-    def is_small(self) -> bool:
-        return self.size <= SMALL_BYTES and self.announced <= SMALL_BYTES
-
-    def grow(self, size: int, last: bool, now: float) -> None:
-        """So many more bytes are held. ``last``: nothing more comes."""
-        self._budget.grow(self, size, last, now)
-
-    def resize(self, size: int) -> None:
-        """So many bytes of a running request's body are held now."""
-        self._budget.resize(self, size)
-
-    def run(self) -> None:
-        """Nothing is collected any more: the request is on its way."""
-        self._budget.run(self)
-
-    def release(self) -> None:
-        """Nothing of it is held any more. May be said more than once."""
-        self._budget.release(self)
+REFUSED, STALLED, UNCOPIED, STUCK = "body_memory", "body_stalled", "retry_copy", "upload_stalled"
+"""Reasons, as they are counted: a body was refused, one that stalled gave way, a copy was freed, a stream
+whose replica took nothing ended."""
 
 
 class BodyBudget:
@@ -133,7 +81,7 @@ class BodyBudget:
         self.used = 0
         self.acts: Counter[str] = Counter()
         """How often it had to act, by reason."""
-        self.total = self._for_large = self._for_more = self._read_bytes = 0
+        self.total = self._part = self._for_large = self._for_more = self._read_bytes = 0
         self.set(total)
         self._count = 0
         self._collecting: dict[BodyCharge, None] = {}
@@ -141,18 +89,22 @@ class BodyBudget:
         """Since when; those that wait longest come first."""
         self._running: dict[BodyCharge, None] = {}
         self._running_bytes = 0
+        self._holding: dict[BodyCharge, None] = {}
+        """Streams of which bytes are held. Those that made progress longest ago come first."""
+        self._streamed = self._small = 0
+        """Bytes of streams, and of small bodies."""
         self._promised = 0
         self._searched_at = 0.0
-        self._pumping = False
+        self._pumping = self._relieving = False
 
     def set(self, total: int) -> None:
         """Set the limit."""
-        part = total // _PARTS
         self.total = total
+        self._part = part = total // _PARTS
         self._for_large = total - part
         """For large bodies to begin."""
         self._for_more = total - 2 * part
-        """For large bodies to be read on."""
+        """For large bodies, and streams beyond their part, to be read on."""
         self._read_bytes = min(READ_BYTES, part)
 
     @property
@@ -165,39 +117,74 @@ class BodyBudget:
         """What those that are read on again may bring."""
         return self._promised * self._read_bytes
 
-    def is_short(self) -> bool:
-        """Whether large bodies find no room now."""
-        return self.used + self._read_bytes > self._for_more
+    @property
+    def _taken(self) -> int:
+        """What is used, with the whole part of streams."""
+        return self.used + max(0, self._part - self._streamed)
+
+    @property
+    def streams_are_short(self) -> bool:
+        """Whether no more of a stream is to be read before its replica has taken what is held."""
+        return self._streamed > self._part and self._taken > self._for_more
+
+    def _excess(self, charge: BodyCharge, for_large: int) -> int:
+        """By how much a collected body, which is counted, is too much; 0 or less: there is room."""
+        if charge.is_small:
+            return min(self._taken - self.total, self._small - self._part)
+        return self._taken - for_large
 
     # Of one body.
 
     def begin(
-        self, owner: BodyOwner, size: int, announced: int, whole: bool, now: float
+        self, owner: BodyOwner, size: int, announced: int, whole: bool, known: bool, now: float
     ) -> BodyCharge | None:
-        """Count a body of which ``size`` bytes have come. ``announced``: as in :class:`BodyCharge`.
-        ``whole``: nothing more of it comes. ``None``: there is no room for it."""
-        self._count += 1
-        charge = BodyCharge(self, owner, size, announced, self._count)
-        excess = self.used + size - (self.total if charge.is_small else self._for_large)
+        """Count a body that is needed as a whole, of which ``size`` bytes have come. ``announced``,
+        ``known``: as in :class:`BodyCharge`. ``whole``: nothing more of it comes. ``None``: there is no room
+        for it."""
+        charge = self._new(owner, size, announced, known)
+        self._small += size if charge.is_small else 0
+        excess = self._excess(charge, self._for_large)
         if excess > 0 and not self._make_room(excess, now):
-            self.acts[REFUSED] += 1
-            return None
-        self.used += size
+            if known and not whole:
+                excess = self._excess(charge, self.total)
+            if not (whole or known) or not self._refuse_unknown(excess):
+                self.acts[REFUSED] += 1
+                self.release(charge)
+                return None
         if whole:
-            charge.state = RUNNING
-            self._running[charge] = None
-            self._running_bytes += size
-        else:
-            charge.marked_at = now
-            charge.marked_size = size
-            self._collecting[charge] = None
+            self._to_running(charge)
+            return charge
+        charge.marked_at = now
+        charge.marked_size = size
+        self._collecting[charge] = None
+        if self._excess(charge, self._for_large) > 0:
+            self._wait(charge, now)
         return charge
+
+    def stream(self, owner: BodyOwner, size: int) -> BodyCharge:
+        """Count a body that goes to a replica as it comes, of which ``size`` bytes have come."""
+        charge = self._new(owner, 0, 0, True)
+        self._to_streaming(charge, size)
+        return charge
+
+    def _new(self, owner: BodyOwner, size: int, announced: int, known: bool) -> BodyCharge:
+        self._count += 1
+        self.used += size
+        return BodyCharge(self, owner, size, announced, known, self._count)
 
     def grow(self, charge: BodyCharge, size: int, last: bool, now: float) -> None:
         if charge.state == RELEASED:
             return
+        if charge.state == STREAMING:
+            self.resize(charge, charge.size + size)
+            return
         charge.size += size
         self.used += size
+        if charge.is_small:
+            self._small += size
+            if charge.size > SMALL_BYTES:
+                self._small -= charge.size
+                charge.is_small = False
         if charge.state == RUNNING:
             self._running_bytes += size
             return
@@ -207,27 +194,56 @@ class BodyBudget:
             charge.marked_at = now
         if last or charge.state == WAITING or charge.marked_at != now:
             return  # what comes byte by byte need not wait: it stalls
-        excess = self.used - (self.total if charge.is_small else self._for_more)
+        excess = self._excess(charge, self._for_more)
         if excess > 0 and not self._make_room(excess, now, charge):
             self._wait(charge, now)
 
     def resize(self, charge: BodyCharge, size: int) -> None:
-        if charge.state != RUNNING:
+        if charge.state != STREAMING:
             return
         more = size - charge.size
         charge.size = size
         self.used += more
-        self._running_bytes += more
+        self._streamed += more
+        if not size:
+            self._holding.pop(charge, None)
+        elif charge not in self._holding or charge.marked_size - size >= PROGRESS_BYTES:
+            self._holding.pop(charge, None)
+            self._holding[charge] = None
+            charge.marked_at = monotonic()
+            charge.marked_size = size
+        else:
+            charge.marked_size = max(charge.marked_size, size)
         if more < 0:
             self._pump_soon()
+        elif self.streams_are_short:
+            self._relieve_soon()
 
-    def run(self, charge: BodyCharge) -> None:
+    def run(self, charge: BodyCharge, streams: bool) -> None:
         if charge.state not in (COLLECTING, WAITING):
             return
         self._drop(charge)
+        if streams:
+            size, charge.size = charge.size, 0
+            self.used -= size
+            if charge.is_small:
+                self._small -= size
+                charge.is_small = False
+            self._to_streaming(charge, size)
+        else:
+            self._to_running(charge)
+
+    def _to_running(self, charge: BodyCharge) -> None:
         charge.state = RUNNING
         self._running[charge] = None
         self._running_bytes += charge.size
+
+    def _to_streaming(self, charge: BodyCharge, size: int) -> None:
+        charge.is_small = False
+        charge.state = STREAMING
+        self.resize(charge, size)
+        if size and self.streams_are_short:
+            charge.owner.pause_collecting()  # until the replica's connection is open
 
     def release(self, charge: BodyCharge) -> None:
         if charge.state == RELEASED:
@@ -235,6 +251,8 @@ class BodyBudget:
         self._drop(charge)
         charge.state = RELEASED
         self.used -= charge.size
+        if charge.is_small:
+            self._small -= charge.size
         charge.size = 0
         self._pump_soon()
 
@@ -243,12 +261,13 @@ class BodyBudget:
         if charge.state == RUNNING:
             del self._running[charge]
             self._running_bytes -= charge.size
-            return
-        self._keep_promise(charge)
-        if charge.state == COLLECTING:
-            del self._collecting[charge]
+        elif charge.state == STREAMING:
+            self._holding.pop(charge, None)
+            self._streamed -= charge.size
         else:
-            del self._waiting[charge]
+            self._keep_promise(charge)
+            self._collecting.pop(charge, None)
+            self._waiting.pop(charge, None)
 
     # Making room.
 
@@ -269,6 +288,8 @@ class BodyBudget:
                 if self.used <= target or not charge.size:
                     break
                 self._refuse(charge, STALLED)
+        while self.used > target and self._end_slowest(now - STALLED_S):
+            pass
         return self.used <= target
 
     def _refuse(self, charge: BodyCharge, reason: str) -> None:
@@ -276,6 +297,58 @@ class BodyBudget:
             self.acts[reason] += 1
             charge.owner.refuse_body()
             self.release(charge)
+
+    def _refuse_unknown(self, excess: int) -> bool:
+        """Free so many bytes of bodies that are being collected and whose fleet is not known, those that
+        began last first, but not of the part of small ones; whether that was possible, else none is freed."""
+        refused: list[BodyCharge] = []
+        small = self._small
+        for charge in chain(reversed(self._waiting), reversed(self._collecting)):
+            if excess <= 0:
+                break
+            if charge.is_known or (charge.is_small and small <= self._part):
+                continue
+            small -= charge.size if charge.is_small else 0
+            excess -= charge.size
+            refused.append(charge)
+        if excess > 0:
+            return False
+        for charge in refused:
+            self._refuse(charge, REFUSED)
+        return True
+
+    # Streams.
+
+    def _relieve_soon(self) -> None:
+        if not self._relieving:
+            self._relieving = True
+            # This may be in the middle of a write.
+            self._loop.call_soon(self._relieve)
+
+    def _relieve(self) -> None:
+        """End streams that are too much."""
+        self._relieving = False
+        now = monotonic()
+        if self.streams_are_short:
+            self._make_room(self._taken - self._for_more, now)
+        while self._taken > self._for_large and len(self._holding) > 1 and self._end_slowest(now):
+            pass
+
+    def _end_slowest(self, before: float) -> bool:
+        """End a stream that has made no progress since then, if streams have more than their part; whether
+        there was one."""
+        found: BodyCharge | None = None
+        most = -1
+        for charge in list(islice(self._holding, LOOKED_AT)):
+            charge.owner.measure_upload()
+            if charge.size and charge.marked_at <= before and (weight := charge.owner.neighbours) > most:
+                found, most = charge, weight
+        if found is None or self._streamed <= self._part:
+            return False
+        self.acts[STUCK] += 1
+        found.owner.end_upload()
+        self.release(found)
+        return True
 
     # Waiting for room.
 
@@ -302,7 +375,7 @@ class BodyBudget:
         self._pumping = False
         while self._waiting:
             charge = min(self._waiting, key=lambda one: one.began)
-            if self.used + self._ahead + self._read_bytes > self._for_more:
+            if self._taken + self._ahead + self._read_bytes > self._for_more:
                 return
             self._read_on(charge)
 
@@ -323,7 +396,7 @@ class BodyBudget:
                 break
             self._refuse(charge, REFUSED)
         if self._waiting:
-            self._make_room(self.used + self._ahead + self._read_bytes - self._for_more, now)
+            self._make_room(self._taken + self._ahead + self._read_bytes - self._for_more, now)
         if 2 * sum(charge.size for charge in self._waiting) > self.used:
             self._give_way()
         if self._waiting:
@@ -336,8 +409,9 @@ class BodyBudget:
         order = sorted(self._waiting, key=lambda one: one.began)
         first = order.pop(0)
         needed = max(first.announced - first.size, self._read_bytes)
-        while order and self.used + needed > self._for_more:
+        while order and self._taken + needed > self._for_more:
             self._refuse(order.pop(), REFUSED)
-        if self.used + self._read_bytes > self._for_more and not (self._collecting or self._running_bytes):
+        others = self._collecting or self._running_bytes or self._streamed
+        if self._taken + self._read_bytes > self._for_more and not others:
             # It alone is too much.
             self._refuse(first, REFUSED)

@@ -2,12 +2,14 @@
 
 Theory. At the limit a new connection evicts another, the first of these that there is:
 
-1. one whose request head has begun ``PENDING_S`` ago and is not complete:
-   :mod:`routing.proxy.limits.half_heads`;
+1. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
 2. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
    begun, so it is closed as after its keep-alive timeout;
-3. the one whose client has hardly taken or sent anything for the longest time, ``SLOW_S`` at least;
+3. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
+   most connections, the one for the longest time;
 4. any other whose head is not complete.
+
+Among heads, which of the oldest gives way is in :mod:`routing.proxy.limits.held_bytes`.
 
 If there is none, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
@@ -40,7 +42,7 @@ from routing.http.interfaces import Connection
 from routing.http.local_response import response_bytes
 from routing.ipc.descriptors import RESERVED_FREE
 from routing.protocols.errors import error_content
-from routing.proxy.limits.half_heads import HalfHeads
+from routing.proxy.limits.held_bytes import HeldBytes
 
 IDLE_S = 1.0
 """A connection that has been idle for less is likely to be used in a moment."""
@@ -48,6 +50,8 @@ PENDING_S = 0.1
 SLOW_S = 1.0
 LOW_PART = 4
 SHARE = 0.25
+HEAD_BYTES = 16 << 20
+"""All half heads together hold so many bytes."""
 MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
 """All connections are searched for idle ones, or for slow ones, at most this often."""
@@ -81,6 +85,7 @@ class ConnectionLimit:
         "_highest",
         "_idle",
         "_passing",
+        "_passing_group",
         "_plenty",
         "_slow",
         "_unasked",
@@ -94,15 +99,17 @@ class ConnectionLimit:
 
     def __init__(self) -> None:
         self._connections: dict[Connection, str] = {}
-        """All that are open, with TLS also those whose handshake is not complete, and the address that each
-        counts for; empty: for none."""
+        """All that are open, also those whose TLS handshake or PROXY header is not complete, and the address
+        that each counts for; empty: for none."""
         self._group_sizes: Counter[str] = Counter()
         """Connections of each address."""
-        self.heads = HalfHeads()
+        self.heads = HeldBytes(HEAD_BYTES)
         self.acts: Counter[str] = Counter()
         """How often something but an idle connection made room, and what was refused for its address."""
         self._passing = -1
         """Descriptor of a handshake that has just succeeded; −1: none."""
+        self._passing_group = ""
+        """The address that it counted for."""
         self.most = sys.maxsize
         """The limit: connections at one time."""
         self._plenty = sys.maxsize
@@ -116,8 +123,8 @@ class ConnectionLimit:
         """Idle ones that were closed to make room."""
         self.refused_at = -REMEMBERED_S
         """``time.monotonic()`` of the last refusal."""
-        self._idle = _Search(lambda connection: connection.idle_since)
-        self._slow = _Search(lambda connection: connection.slow_since)
+        self._idle = _Search(lambda connection: connection.idle_since, lambda connection: 0)
+        self._slow = _Search(lambda connection: connection.slow_since, self.neighbours)
         self._closing: dict[Connection, bool] = {}
         """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
         self._closing_order: deque[Connection] = deque()
@@ -130,25 +137,27 @@ class ConnectionLimit:
         self._highest = descriptors - RESERVED_FREE
         self._unasked = 0
 
-    def on_accept(self, connection: Connection, group: str = "") -> None:
+    def on_accept(self, connection: Connection, group: str = "", shares: bool = True) -> None:
         """A connection was accepted. If it is one too many, another one is closed, or this one. ``group``:
-        the address that it counts for."""
+        the address that it counts for. ``shares``: whether that may be refused for having many."""
         self._connections[connection] = group
         if group:
             self._group_sizes[group] += 1
         passing, self._passing = self._passing, -1
-        if passing >= 0 and connection.descriptor == passing:
+        has_place = passing >= 0 and connection.descriptor == passing
+        if has_place and group == self._passing_group:
             return
         open_count = len(self._connections) - len(self._closing)
-        if open_count > self.most or self._runs_short(connection):
+        if not has_place and (open_count > self.most or self._runs_short(connection)):
             self._make_room(connection)
         elif open_count > self._plenty:
-            self._keep_some_free(connection, group)
+            self._keep_some_free(connection, group if shares else "")
 
     def on_handshake_done(self, handshake: Connection) -> None:
         """A TLS handshake has succeeded. Its client connection, which comes next, takes over its slot."""
         if handshake not in self._closing:
             self._passing = handshake.descriptor
+            self._passing_group = self._connections.get(handshake, "")
         self.on_close(handshake)
 
     def on_close(self, connection: Connection) -> None:
@@ -164,8 +173,13 @@ class ConnectionLimit:
     def on_half_head(self, connection: Connection, size: int) -> None:
         """So many more bytes of a head have come, which is not complete."""
         now = monotonic()
-        if self.heads.grow(connection, size, now):
+        self.heads.grow(connection, size, now)
+        if self.heads.are_too_many:
             self._evict_head(now, connection)
+
+    def neighbours(self, connection: Connection) -> int:
+        """How many connections its address has; 0: it counts for none."""
+        return self._group_sizes.get(self._connections.get(connection, ""), 0)
 
     def _runs_short(self, connection: Connection) -> bool:
         """Whether its descriptor is one of the last, if it is checked."""
@@ -210,7 +224,7 @@ class ConnectionLimit:
 
     def _evict_head(self, before: float, but: Connection) -> bool:
         """Close the connection whose head began first, not after ``before``. False: there is none."""
-        found = self.heads.oldest(before, self._connections, self._group_sizes, but)
+        found = self.heads.oldest(before, self.neighbours, but)
         if found is None:
             return False
         self.acts[HALF_HEAD] += 1
@@ -263,11 +277,15 @@ class ConnectionLimit:
 class _Search:
     """Finds the connections that have been in some state longest."""
 
-    def __init__(self, since: Callable[[Connection], float | None]) -> None:
-        """``since``: when a connection's state began; ``None``: it is not in it."""
+    def __init__(
+        self, since: Callable[[Connection], float | None], weight: Callable[[Connection], int]
+    ) -> None:
+        """``since``: when a connection's state began; ``None``: it is not in it. ``weight``: those for which
+        it is larger come first, however long they have been in it."""
         self._since = since
+        self._weight = weight
         self._found: list[tuple[float, Connection]] = []
-        """From the last search. The one that has been in the state longest comes last."""
+        """From the last search. The one that comes first is the last here."""
         self._searched_at = 0.0
 
     def longest(
@@ -277,12 +295,13 @@ class _Search:
         least_s: float,
         may_go: Callable[[Connection], bool],
     ) -> Connection | None:
-        """The one in the state for longest, ``least_s`` at least, of those that may go."""
+        """The first one that may go, of those in the state for ``least_s`` at least."""
         if not self._found and now - self._searched_at >= SEARCH_EVERY_S:
             self._searched_at = now
             states = ((since, one) for one in connections if (since := self._since(one)) is not None)
-            long = (entry for entry in states if now - entry[0] >= least_s)
-            self._found = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0))[::-1]
+            long = ((-self._weight(one), since, one) for since, one in states if now - since >= least_s)
+            first = nsmallest(FOUND_AT_ONCE, long, key=itemgetter(0, 1))
+            self._found = [(since, one) for _, since, one in reversed(first)]
         others: list[tuple[float, Connection]] = []
         result: Connection | None = None
         while self._found and result is None:

@@ -473,7 +473,7 @@ async def test_model_list(rig: Rig) -> None:
 
 
 async def test_body_too_large_to_search(start_rig: StartRig) -> None:
-    rig = await start_rig(ProxySettings(peek_bytes=1000, bodies=BodySettings(memory_bytes=1500)))
+    rig = await start_rig(ProxySettings(peek_bytes=1000, bodies=BodySettings(memory_bytes=2000)))
     some = await fleets(rig)
     for body in (chat("tiny", x="y" * 2000), chunked(b"y" * 2000)):
         client = await rig.client()

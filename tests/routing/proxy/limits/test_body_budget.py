@@ -1,72 +1,28 @@
 """The memory for request bodies: what counts, who gives way when it is short, and who never does."""
 
 import asyncio
-import json
 from functools import partial
 
 import pytest
 
-from routing.contract.body_settings import BodySettings
-from routing.proxy import ProxySettings
 from routing.proxy.limits import body_budget
 from routing.proxy.limits.body_budget import READ_BYTES
+from tests.routing.proxy.limits.bodies import MIB, chat, deaf, head, hears, post, refused, with_memory
 from tests.routing.proxy.rig import (
     Client,
     Gate,
     Replica,
     ReplicaConnection,
-    Rig,
     Seen,
     StartRig,
     until,
 )
-
-MIB = 1 << 20
-
-
-def post(size: int, path: bytes = b"/v1/completions") -> bytes:
-    """Less than the whole of it."""
-    body = chat(size)
-    return head(len(body), path) + body
-
-
-def head(size: int, path: bytes = b"/v1/completions") -> bytes:
-    return b"POST %b HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n" % (path, size)
-
-
-def chat(size: int) -> bytes:
-    start, end = b'{"model": "f", "prompt": "', b'"}'
-    return start + b"y" * (size - len(start) - len(end)) + end
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body_budget, "SEARCH_EVERY_S", 0.0)
     monkeypatch.setattr(body_budget, "STALLED_S", 0.2)
-
-
-async def with_memory(start_rig: StartRig, size: int) -> tuple[Rig, Replica]:
-    rig = await start_rig(ProxySettings(bodies=BodySettings(memory_bytes=size)))
-    replica = await rig.replica()
-    rig.fleet(replica, protocol="openai")
-    return rig, replica
-
-
-async def refused(client: Client, limit_s: float = 10.0) -> None:
-    answer = await client.answer(limit_s=limit_s)
-    assert (answer.status, answer.get(b"retry-after")) == (503, [b"1"])
-    assert json.loads(answer.body)["error"]["code"] == "busy"
-
-
-def deaf(connection: ReplicaConnection, data: bytes) -> None:
-    """A replica that reads no more."""
-    connection.transport.pause_reading()
-
-
-def hears(replica: Replica) -> None:
-    replica.on_data = None
-    for connection in replica.connections:
-        connection.transport.resume_reading()
 
 
 async def status(client: Client) -> int:
@@ -166,7 +122,7 @@ async def test_a_replica_that_takes_nothing(start_rig: StartRig) -> None:
 
 async def test_stalled_bodies_give_way(start_rig: StartRig) -> None:
     """The largest first; small ones had a part of their own all the time."""
-    rig, replica = await with_memory(start_rig, 8 * MIB)
+    rig, replica = await with_memory(start_rig, 10 * MIB)
     stalled = [await rig.client() for _ in range(3)]
     for client in stalled:
         client.send(post(2 * MIB)[:-1])
@@ -187,7 +143,7 @@ async def test_stalled_bodies_give_way(start_rig: StartRig) -> None:
 
 
 async def test_a_byte_now_and_then_is_no_progress(start_rig: StartRig) -> None:
-    rig, _ = await with_memory(start_rig, 4 * MIB)
+    rig, _ = await with_memory(start_rig, 6 * MIB)
     trickles = await rig.client()
     trickles.send(post(3 * MIB)[:-1000])
     await until(lambda: rig.proxy.bodies.used > 2 * MIB)
@@ -207,7 +163,7 @@ async def test_a_byte_now_and_then_is_no_progress(start_rig: StartRig) -> None:
 
 async def test_waiting_bodies_do_not_wait_for_each_other(start_rig: StartRig) -> None:
     """More begin than there is room for: some are served, the last ones are refused, and nobody hangs."""
-    rig, _ = await with_memory(start_rig, 6 * MIB)
+    rig, _ = await with_memory(start_rig, 8 * MIB)
     clients = [await rig.client() for _ in range(12)]
     body = post(2 * MIB)
     for client in clients:
@@ -224,7 +180,7 @@ async def test_a_body_beyond_the_longest_wait_is_refused(
     start_rig: StartRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(body_budget, "LONGEST_WAIT_S", 0.3)
-    rig, replica = await with_memory(start_rig, 12 * MIB)
+    rig, replica = await with_memory(start_rig, 16 * MIB)
     replica.on_data = deaf
     first, second = await rig.client(), await rig.client()
     first.send(post(8 * MIB))
@@ -236,8 +192,8 @@ async def test_a_body_beyond_the_longest_wait_is_refused(
 
 
 async def test_small_bodies_alone_may_use_all(start_rig: StartRig) -> None:
-    rig, _ = await with_memory(start_rig, 400_000)
-    holding = [await rig.client() for _ in range(7)]
+    rig, _ = await with_memory(start_rig, 460_000)
+    holding = [await rig.client() for _ in range(6)]
     for client in holding:
         client.send(post(60_000)[:-1])
     await until(lambda: rig.proxy.bodies.used >= 350_000)
@@ -252,7 +208,7 @@ async def test_a_streamed_upload_counts_what_is_held(start_rig: StartRig) -> Non
     client = await rig.client()
     client.send(head(32 * MIB, b"/fleets/f/v1/x") + bytes(32 * MIB))
     bodies = rig.proxy.bodies
-    await until(lambda: bodies._running and bodies.used)
+    await until(lambda: bodies.used)
     await asyncio.sleep(0.1)
     assert 0 < bodies.used <= 4 * READ_BYTES
     hears(replica)

@@ -11,7 +11,7 @@ import pytest
 
 from routing.contract.trusted_proxies import TrustedProxies
 from routing.ipc.descriptors import RESERVED_FREE
-from routing.proxy.limits import connection_limit, half_heads
+from routing.proxy.limits import connection_limit
 from routing.proxy.limits.connection_limit import (
     HALF_HEAD,
     MAX_CLOSING,
@@ -232,11 +232,9 @@ async def test_a_head_that_is_complete_is_pending_no_more(rig: Rig, replica: Rep
     assert (len(limit.heads), limit.heads.held) == (0, 0)
 
 
-async def test_half_heads_have_a_bound_of_memory(
-    rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(half_heads, "MOST_BYTES", 100_000)
+async def test_half_heads_have_a_bound_of_memory(rig: Rig, replica: Replica) -> None:
     limit = places(rig, 1000)
+    limit.heads.most = 100_000
     head = b"GET / HTTP/1.1\r\nHost: a.test\r\nX: " + b"y" * 30_000
     for _ in range(8):
         (await rig.client()).send(head)
