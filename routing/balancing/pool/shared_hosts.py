@@ -4,6 +4,7 @@ model of another. Kept over table swaps: a swap that moves no replica costs one 
 Hosts are compared as :mod:`routing.balancing.pool.host_synonyms` says: in their literal synonyms, and by the
 addresses that their names have, as far as those are known (:meth:`SharedHosts.found`)."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -11,6 +12,9 @@ from urllib.parse import unquote
 from routing.balancing.pool.host_synonyms import identities, is_address
 from routing.balancing.replica.state import Replica
 from routing.contract.addresses import DEFAULT_PORTS
+
+_PLAIN = re.compile(r"https?://((?!127\.|0\.)[0-9]{1,3}(?:\.[0-9]{1,3}){3}:[0-9]+)(/[^%]*)?\Z")
+"""The usual base URL, of which thousands are read: it has one form, but for IPv6 forms of the address."""
 
 
 class _Place(NamedTuple):
@@ -52,8 +56,7 @@ class SharedHosts:
         for url in before - urls:
             self._forget(fleet, url)
         for url in urls - before:
-            host = _place_of(url).host
-            if not is_address(host):
+            if _PLAIN.match(url) is None and not is_address(host := _place_of(url).host):
                 self._named.setdefault(host, set()).add((fleet, url))
         self._add_all(fleet, urls, touched)  # all: some may be at the place of one that was removed
         if urls:
@@ -74,7 +77,7 @@ class SharedHosts:
         for fleet, url in users:
             _, port, prefix = _place_of(url)
             for identity in gone:
-                self._remove(f"{identity} {port}", f"{fleet}{prefix}", touched)
+                self._remove(f"{identity}:{port}", f"{fleet}{prefix}", touched)
         for fleet, url in users:
             # All, because another URL may lead to the place that was removed.
             self._add_all(fleet, self._urls[fleet] if gone else (url,), touched)
@@ -97,11 +100,17 @@ class SharedHosts:
     def _places(self, urls: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Each host, by all that it may be, with its port; and the path prefix."""
         for url in urls:
+            plain = _PLAIN.match(url)
+            if plain is not None:
+                yield plain[1], (plain[2] or "").rstrip("/")
+                continue
             host, port, prefix = _place_of(url)
             for identity in identities(host, self._addresses.get(host, ())):
-                yield f"{identity} {port}", prefix
+                yield f"{identity}:{port}", prefix
 
     def _forget(self, fleet: str, url: str) -> None:
+        if _PLAIN.match(url) is not None:
+            return
         host = _place_of(url).host
         users = self._named.get(host)
         if users is not None:
