@@ -26,6 +26,7 @@ HANDLED = re.compile(
     rb"|x-(?:a(?:pi-key|zure-(?:clientip|socketip)|ppengine-user-ip)|forwarded(?:-[^:\r]*+)?"
     rb"|re(?:quest-(?:id|timeout-ms)|al-ip|write-url|mote-(?:ip|addr))|switchyard-(?:fleet|replica)"
     rb"|origin(?:al-(?:url|host|forwarded-for)|ating-ip)|c(?:lient-ip|luster-client-ip)|true-client-ip"
+    rb"|http-method(?:-override)?|method-override"
     rb"|envoy-(?:external-address|original-(?:path|host)))):"
     rb"[ \t]*+([^\r]*+)"
 )
@@ -46,6 +47,8 @@ _DROPPED = frozenset(
         *(b"cf-connecting-ip", b"cf-connecting-ipv6", b"x-envoy-external-address"),
         *(b"x-original-url", b"x-original-host", b"x-original-forwarded-for", b"x-rewrite-url"),
         *(b"x-envoy-original-path", b"x-envoy-original-host"),
+        # What is open to a method is not open to the one that a server would take instead.
+        *(b"x-http-method-override", b"x-http-method", b"x-method-override"),
     }
 )
 """Whoever sends them, also a trusted proxy: it may well pass on what a client has written."""

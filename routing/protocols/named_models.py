@@ -21,11 +21,11 @@ from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan, check_charset, parameters
 
 _IN_PATH = re.compile(
-    rb"(?:(?:/openai)?/v[12]/models|/predictions|/explanations|(?:/openai)?/v1/engines|/openai/deployments"
+    rb"(?:(?:/openai|/api)?/v[0-9][a-z0-9]*/models|/predictions|/explanations|(?:/openai)?/v1/engines|/openai/deployments"
     rb"|/models)/(.+)",
     re.I | re.S,
 )
-"""KServe, TensorFlow Serving, TorchServe, the OpenAI API and that of Azure."""
+"""KServe, TensorFlow Serving, TorchServe, the OpenAI API, that of Azure and Gemini's."""
 _PATH_DECIDES = re.compile(
     rb"/v2/models/.+/(?:infer|infer_stream|generate|generate_stream|explain)|/v1/models/.+:[a-z]+"
     rb"|/(?:predictions|explanations)/.+"

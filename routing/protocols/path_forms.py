@@ -2,9 +2,10 @@
 
 The proxy forwards a path as it came, and does not know how the replica's server reads it: some decode before
 they split it into segments, some after; some take a backslash for a slash, drop what stands behind a ``;``
-(matrix parameters), or decode once more. What is compared with a list of paths is therefore every one of
-these forms. A path that has a dot segment in any of them has none: no client sends that, for it is removed
-before a request is sent (RFC 3986 §5.2.4), and with one a path leads out of a replica's prefix.
+(matrix parameters), leave out control characters, or decode once more. What is compared with a list of paths
+is therefore every one of these forms. A path that has a dot segment in any of them has none: no client sends
+that, for it is removed before a request is sent (RFC 3986 §5.2.4), and with one a path leads out of a
+replica's prefix.
 """
 
 import re
@@ -13,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 _UNUSUAL = re.compile(rb"[%\\;]|//|/\.\.?(?:/|\Z)")
 _SEPARATOR = re.compile(rb"%(2[fF]|5[cC]|3[bBfF]|2[35])")
 """Encoded characters that separate something, once they are decoded: ``/ \\ ; ? # %``."""
+_CONTROLS = bytes((*range(0x20), 0x7F))
 _MOST_DECODED = 3
 """Times that a path is decoded. One that still changes after that is refused."""
 
@@ -31,10 +33,11 @@ def forms_of(path: bytes) -> tuple[bytes, ...] | None:
     text = unquote_to_bytes(_SEPARATOR.sub(rb"%25\1", path))
     forms: dict[bytes, None] = {}
     for _ in range(_MOST_DECODED):
-        form = _without_empty_segments(text)
-        if form is None:
-            return None
-        forms[form] = None
+        for read in (text, text.translate(None, _CONTROLS)):
+            form = _without_empty_segments(read)
+            if form is None:
+                return None
+            forms[form] = None
         # A path that is read again may lose what then is its query, and what stands behind a NUL.
         decoded = re.split(rb"[?#\0]", unquote_to_bytes(text).replace(b"\\", b"/"), maxsplit=1)[0]
         if decoded == text:

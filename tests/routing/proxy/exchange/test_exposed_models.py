@@ -60,6 +60,7 @@ async def test_a_model_of_another_fleet_in_the_path(rig: Rig, protocol: str) -> 
         *("/v2/models/a%2F/../b/infer", "/v2/models;x/b/infer", "/v1/models/b:predict", "/v1/models/b"),
         *("/predictions/b", "/predictions/b/1.0", "/explanations/b", "/v2%2Fmodels%2Fb%2Finfer"),
         *("/v2/models/ab/infer", "/openai/deployments/b/chat/completions", "/v1/engines/b/completions"),
+        *("/v1beta/models/b:generateContent", "/v3/models/b/infer", "/api/v1/models/b"),
     ]
     for path in paths:
         for method in ("POST", "GET"):
