@@ -193,9 +193,9 @@ async def test_what_is_too_late_is_sent_to_no_other_replica(rig: Rig) -> None:
     for replica in replicas:
         replica.script = break_off
     client = await rig.client()
-    client.send(LIMITED % 10 + b"hello")
+    client.send(LIMITED % 30 + b"hello")
     assert (await client.answer(b"POST")).status == 504
-    assert seen_by(replicas) == 1
+    assert seen_by(replicas) <= 1, "none, where a busy machine has let the time pass before"
 
 
 @pytest.mark.parametrize("value", [b"", b"0", b"-1", b"1.5", b"10s", b"1234567890", b"1, 2"])
