@@ -306,3 +306,28 @@ async def test_a_trusted_proxy_has_no_share(rig: Rig, replica: Replica) -> None:
             (await rig.client()).send(GET)
         await until(lambda: len(replica.requests) == 19)
         assert limit.acts[OVER_SHARE] == 0
+
+
+async def slow_sender(rig: Rig, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.port, local_addr=(source, 0))
+    writer.write(b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9000\r\n\r\nbegun")
+    return reader, writer
+
+
+async def test_slow_ones_of_the_address_with_most_go_first(
+    rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though others have been slow for longer; among its own the one that was for longest."""
+    monkeypatch.setattr(connection_limit, "SLOW_S", 0.1)
+    limit = places(rig, 4)
+    other = await slow_sender(rig, "127.0.0.2")
+    many = []
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        many.append(await slow_sender(rig, "127.0.0.3"))
+    await asyncio.sleep(0.3)
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert (limit.acts[SLOW], limit.refused) == (1, 0)
+    assert (await many[0][0].readline()).startswith(b"HTTP/1.1 408 ")
+    for _, writer in (other, *many):
+        writer.transport.abort()
