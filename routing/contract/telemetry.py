@@ -164,6 +164,7 @@ GAVE_WAY = {
     "body_timeout": "a body was too slow: 408",
     "half_head": "a connection with a half head was closed",
     "head_timeout": "a head was too slow: 408",
+    "pipelined": "a client that sent many further requests before its response was cut off",
     "retry_copy": "a copy kept for a retry was freed",
     "slow_client": "a connection of a slow sender or reader was closed",
     "unread_response": "a client that did not take its response was cut off: there was no memory for it",

@@ -193,6 +193,7 @@ class ClientConnection(ClientLifecycle):
         self._body = TunnelBody()
         held, self._held = self._held[self._held_at :], b""
         self._read_pause.resume(PIPELINE_FULL)
+        self._host.on_pipelined(self, 0)
         if held:
             exchange.body(self._body.feed(held), False)
 
@@ -207,8 +208,9 @@ class ClientConnection(ClientLifecycle):
     def _serve_held(self) -> None:
         held, position = self._held, self._held_at
         self._held = b""
-        if len(held) - position <= self._limits.max_pipelined:
+        if len(held) - position <= self._limits.max_pipelined and self._read_pause.is_paused(PIPELINE_FULL):
             self._read_pause.resume(PIPELINE_FULL)
+            self._host.on_pipelined(self, 0)
         self._serve(held, position)
         if self._is_half_closed and not (self.write_paused and self._held):
             self._begin_last()
@@ -359,3 +361,4 @@ class ClientConnection(ClientLifecycle):
             self._held_at = position
         if len(self._held) - self._held_at > self._limits.max_pipelined:
             self._read_pause.pause(PIPELINE_FULL)
+            self._host.on_pipelined(self, len(self._held))

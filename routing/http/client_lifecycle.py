@@ -244,6 +244,8 @@ class ClientLifecycle(asyncio.Protocol):
                 self._gone()
         elif exchange is not None and self._body is not None:
             exchange.refuse(RequestRefused(408, "body_timeout", "the request body arrived too slowly"))
+        elif exchange is not None:
+            self._gone()
 
     def drain(self, now: float, quiet_s: float) -> bool:
         """While the server leaves, again and again: close once nothing has come for so long; whether the

@@ -195,6 +195,10 @@ class ClientHost(Protocol):
     def on_head(self, client: Connection) -> None:
         """A head that came in pieces is complete, or was refused."""
 
+    def on_pipelined(self, client: Connection, size: int) -> None:
+        """So many bytes of further requests are held until the present one is answered: more than are to be;
+        0: no longer."""
+
     def on_untaken(self, client: Connection, size: int, since: float) -> None:
         """So many bytes of a response wait until the client takes them, which has made no progress since
         then; 0: none."""

@@ -261,6 +261,9 @@ class Proxy:
     def on_head(self, client: Connection) -> None:
         self.connection_limit.heads.end(client)
 
+    def on_pipelined(self, client: Connection, size: int) -> None:
+        self.connection_limit.on_pipelined(client, size)
+
     def on_untaken(self, client: Connection, size: int, since: float) -> None:
         self.unread.put(client, size, since)
 

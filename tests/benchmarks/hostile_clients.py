@@ -57,10 +57,11 @@ GAP_S = 0.005
 READ_EVERY_S = 0.2
 """The slow replica reads once in so long, of each connection."""
 FLOOD = bytes(MIB)
-UPLOADED = 4
-"""MiB that one upload sends at most: more than the kernel takes for it."""
+NARROW = 16_384
 HEAD = "POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+RAMP_S = {"streams": 0.1, "readers-many": 0.1}
+"""Pause after every 50 connections, else 0.02 s: what is asked is what they hold, not how fast they come."""
 PLACES = {"heads": 1000, "readers": 100}
 
 
@@ -143,8 +144,7 @@ async def serve() -> None:
     loop = asyncio.get_running_loop()
     kinds = (Replica, SlowReplica, DeafReplica)
     servers = [await loop.create_server(kind, "127.0.0.1", 0, backlog=4096) for kind in kinds]
-    # Its kernel takes little, so that what is sent is the proxy's to hold.
-    servers[-1].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+    servers[-1].sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW)
     print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     await asyncio.Event().wait()
 
@@ -204,7 +204,13 @@ async def regulars(port: int, seconds: float) -> Figures:
 
 
 async def connect(port: int, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0), limit=4096)
+    """Its kernel takes little, so that what is not read is the proxy's to hold."""
+    sock = socket.socket()
+    sock.setblocking(False)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, NARROW)
+    sock.bind((source, 0))
+    await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port))
+    return await asyncio.open_connection(sock=sock, limit=4096)
 
 
 async def stalled(port: int, source: str) -> None:
@@ -265,7 +271,7 @@ async def attack(case: str, port: int, source: str, seconds: float) -> None:
     for count in range(number):
         tasks.append(asyncio.ensure_future(one()))
         if count % 50 == 49:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(RAMP_S.get(case, 0.02))
     await asyncio.wait(tasks, timeout=seconds)
     print(json.dumps(statuses), flush=True)
 

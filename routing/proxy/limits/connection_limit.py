@@ -52,11 +52,14 @@ LOW_PART = 4
 SHARE = 0.25
 HEAD_BYTES = 16 << 20
 """All half heads together hold so many bytes."""
+PIPELINED_BYTES = 32 << 20
+"""So many hold all further requests of those clients that have sent more than one connection is to hold."""
 MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
 """All connections are searched for idle ones, or for slow ones, at most this often."""
-HALF_HEAD, SLOW, OVER_SHARE = "half_head", "slow_client", "address_share"
-"""Reasons, as they are counted: the first two gave way, of the third a new connection was refused."""
+HALF_HEAD, SLOW, PIPELINED = "half_head", "slow_client", "pipelined"
+OVER_SHARE = "address_share"
+"""Reasons, as they are counted: the first three gave way, of the last a new connection was refused."""
 FOUND_AT_ONCE = 256
 UNASKED = 7
 """Connections in a row whose descriptor is not checked, while there are plenty of descriptors."""
@@ -93,6 +96,7 @@ class ConnectionLimit:
         "evicted",
         "heads",
         "most",
+        "pipelined",
         "refused",
         "refused_at",
     )
@@ -104,6 +108,7 @@ class ConnectionLimit:
         self._group_sizes: Counter[str] = Counter()
         """Connections of each address."""
         self.heads = HeldBytes(HEAD_BYTES)
+        self.pipelined = HeldBytes(PIPELINED_BYTES)
         self.acts: Counter[str] = Counter()
         """How often something but an idle connection made room, and what was refused for its address."""
         self._passing = -1
@@ -168,6 +173,7 @@ class ConnectionLimit:
             if not left:
                 del self._group_sizes[group]
         self.heads.end(connection)
+        self.pipelined.end(connection)
         self._closing.pop(connection, None)
 
     def on_half_head(self, connection: Connection, size: int) -> None:
@@ -176,6 +182,19 @@ class ConnectionLimit:
         self.heads.grow(connection, size, now)
         if self.heads.are_too_many:
             self._evict_head(now, connection)
+
+    def on_pipelined(self, connection: Connection, size: int) -> None:
+        """So many bytes of further requests are held for it: more than are to be; 0: no longer."""
+        held = self.pipelined
+        if not size:
+            held.end(connection)
+            return
+        now = monotonic()
+        held.grow(connection, size - held.size_of(connection), now)
+        while held.are_too_many and (found := held.oldest(now, self.neighbours, connection)) is not None:
+            held.end(found)
+            self.acts[PIPELINED] += 1
+            found.give_way(REFUSAL)
 
     def neighbours(self, connection: Connection) -> int:
         """How many connections its address has; 0: it counts for none."""

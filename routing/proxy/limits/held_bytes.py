@@ -50,6 +50,10 @@ class HeldBytes:
         self.held += size - self._bytes.get(connection, 0)
         self._bytes[connection] = size
 
+    def size_of(self, connection: Connection) -> int:
+        """Bytes held for it."""
+        return self._bytes.get(connection, 0)
+
     def end(self, connection: Connection) -> None:
         """Nothing is held for it. May be said of any connection."""
         if self._since.pop(connection, None) is not None:

@@ -13,7 +13,7 @@ import pytest
 from routing.contract.policy import Policy, Timeouts
 from routing.http.limits import ConnectionLimits
 from routing.proxy import ProxySettings
-from routing.proxy.limits.connection_limit import REFUSAL
+from routing.proxy.limits.connection_limit import HALF_HEAD, REFUSAL
 from routing.tls.certificate import server_context
 from tests.certificates import make_certificate
 from tests.routing.proxy.exchange.test_client_disconnect import (  # noqa: F401
@@ -365,6 +365,25 @@ async def test_a_new_certificate_is_for_new_connections(
     rig.tls = new
     assert (await (await rig.client()).ask(GET)).status == 200
     assert (await old.ask(GET)).status == 200
+
+
+async def test_half_handshakes_of_the_address_with_most_give_way(rig: Rig, replica: Replica) -> None:
+    """Before anybody is refused, and though others began theirs before."""
+    limit = rig.proxy.connection_limit
+    limit.set(4, sys.maxsize)
+    limit._plenty = 4  # none gives way before all places are taken
+    begun = []
+    for source in ("127.0.0.2", "127.0.0.3", "127.0.0.3", "127.0.0.3"):
+        streams = await asyncio.open_connection("127.0.0.1", rig.port, local_addr=(source, 0))
+        streams[1].write(b"\x16\x03\x01\x02\x00\x01")
+        begun.append(streams)
+        await until(lambda: len(limit.heads) == len(begun))
+    assert (await (await rig.client()).ask(GET)).status == 200
+    assert (limit.acts[HALF_HEAD], limit.refused) == (1, 0)
+    async with asyncio.timeout(3):  # long before the time of a head
+        assert await begun[1][0].read() == b""
+    for _, writer in begun:
+        writer.transport.abort()
 
 
 async def test_connections_that_never_shake_hands_take_no_place_for_long(

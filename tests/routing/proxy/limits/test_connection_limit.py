@@ -1,6 +1,7 @@
 """A limit on the connections of clients: who makes room for a new one, and who does not."""
 
 import asyncio
+import contextlib
 import os
 import socket
 import sys
@@ -16,6 +17,7 @@ from routing.proxy.limits.connection_limit import (
     HALF_HEAD,
     MAX_CLOSING,
     OVER_SHARE,
+    PIPELINED,
     REFUSAL,
     SLOW,
     UNASKED,
@@ -306,3 +308,52 @@ async def test_a_trusted_proxy_has_no_share(rig: Rig, replica: Replica) -> None:
             (await rig.client()).send(GET)
         await until(lambda: len(replica.requests) == 19)
         assert limit.acts[OVER_SHARE] == 0
+
+
+async def slow_sender(rig: Rig, source: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", rig.port, local_addr=(source, 0))
+    writer.write(b"POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9000\r\n\r\nbegun")
+    return reader, writer
+
+
+async def test_slow_ones_of_the_address_with_most_go_first(
+    rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though others have been slow for longer; among its own the one that was for longest."""
+    monkeypatch.setattr(connection_limit, "SLOW_S", 0.1)
+    limit = places(rig, 4)
+    limit._plenty = 4  # none gives way before all places are taken
+    other = await slow_sender(rig, "127.0.0.2")
+    many = []
+    for _ in range(3):
+        await asyncio.sleep(0.02)
+        many.append(await slow_sender(rig, "127.0.0.3"))
+    await asyncio.sleep(0.3)
+    try:
+        assert (await (await rig.client()).ask(GET)).status == 200
+        assert (limit.acts[SLOW], limit.refused) == (1, 0)
+        async with asyncio.timeout(3):
+            assert (await many[0][0].readline()).startswith(b"HTTP/1.1 408 ")
+    finally:
+        for _, writer in (other, *many):
+            writer.transport.abort()
+
+
+async def test_further_requests_have_a_bound_of_memory(rig: Rig, replica: Replica) -> None:
+    """Those of the client that has held its own longest go, with the request in flight."""
+    limit = rig.proxy.connection_limit
+    limit.pipelined.most = 400_000
+    gate = Gate(replica)
+    clients = []
+    for number in range(5):
+        clients.append(await rig.client())
+        clients[-1].send(GET * 3000)
+        await until(lambda: len(limit.pipelined) + limit.acts[PIPELINED] == number + 1)  # noqa: B023
+    assert limit.pipelined.held <= 400_000
+    assert limit.acts[PIPELINED] >= 1
+    with contextlib.suppress(ConnectionError):
+        assert await clients[0].ends() == b""
+    gate.open.set()
+    for _ in range(3000):
+        assert (await clients[-1].answer()).status == 200
+    assert limit.pipelined.held < 400_000

@@ -3,6 +3,9 @@
 import asyncio
 import json
 
+import pytest
+
+from routing.proxy.limits import body_budget
 from routing.proxy.limits.body_budget import REFUSED, BodyBudget
 from tests.routing.proxy.limits.bodies import MIB, chat, head, post, with_memory
 from tests.routing.proxy.rig import Client, Rig, StartRig, until
@@ -65,14 +68,16 @@ async def test_one_that_is_collected(start_rig: StartRig) -> None:
     assert await refused_of(half, rig.proxy.bodies) == 1
 
 
-async def test_it_waits_for_room(start_rig: StartRig) -> None:
-    """Where the memory is held by bodies that go on."""
+async def test_it_waits_for_room(start_rig: StartRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its first byte, where there is none for large ones to begin."""
+    monkeypatch.setattr(body_budget, "STALLED_S", 60.0)
     rig, replica = await with_memory(start_rig, 16 * MIB)
     rig.fleet(replica, name="g", served_model="other", protocol="openai", aliases=("h",), default=False)
     first, second = await rig.client(), await rig.client()
     first.send(post(8 * MIB)[:-1])
     await until(lambda: rig.proxy.bodies.used == 8 * MIB - 1)
-    body = json.dumps({"model": "h", "prompt": "x" * 7 * MIB}).encode()
+    rig.proxy.bodies.set(10 * MIB)
+    body = json.dumps({"model": "h", "prompt": "x" * 4 * MIB}).encode()
     second.send(head(len(body), b"/fleets/g/v1/completions") + body)
     await until(lambda: rig.proxy.bodies.waiting)
     first.send(b"}")
