@@ -174,8 +174,8 @@ def judged(packages: list[dict[str, Any]]) -> tuple[int, str]:
     if unknown:
         lines.append(
             f"{len(unknown)} of {len(packages)} could not be looked up, so nothing is known of them. Of "
-            f"{unknown[0]['name']}: {unknown[0]['skip_reason']}. PyPI itself has these data "
-            "; a mirror of its files has not."
+            f"{unknown[0]['name']}: {unknown[0]['skip_reason']}. PyPI itself has these data; "
+            "a mirror of its files has not."
         )
     if weak:
         return FOUND, "\n".join([f"{len(weak)} known weaknesses:", *lines])
