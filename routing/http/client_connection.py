@@ -41,7 +41,7 @@ from routing.http.local_response import CONTINUE
 from routing.http.partial_head import PartialHead
 from routing.http.peer_address import peer_address
 from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, TURN, ReadPause
-from routing.http.read_turns import LARGE
+from routing.http.read_turns import LARGE, PIPELINED_AT_ONCE
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.request_parser import parse_request_head
@@ -212,16 +212,31 @@ class ClientConnection(ClientLifecycle):
             self._read_pause.resume(PIPELINE_FULL)
             self._host.on_pipelined(self, 0)
         self._serve(held, position)
-        if self._is_half_closed and not (self.write_paused and self._held):
+        if self._is_half_closed and not ((self.write_paused or self._waits_turn) and self._held):
             self._begin_last()
+
+    def _serve_on(self) -> None:
+        """Its turn to have further requests answered has come."""
+        self._waits_turn = False
+        if self._held and self.exchange is None and not self._ending and not self.write_paused:
+            self._serve_held()
 
     def _serve(self, data: bytes, position: int) -> None:
         """Begin the requests in ``data`` from ``position`` on, as long as each is answered at once."""
         self._serving = True
-        length = len(data)
+        length, left = len(data), PIPELINED_AT_ONCE
         try:
-            while position < length and self.exchange is None and not self._ending and not self.write_paused:
+            while (
+                position < length
+                and self.exchange is None
+                and not (self._ending or self.write_paused or self._waits_turn)
+            ):
                 self._ready = None
+                if not left:
+                    self._waits_turn = True
+                    self._host.turns.wait_with_pipelined(self._serve_on)
+                    break
+                left -= 1
                 known = self._known_head
                 if known is not None and data.startswith(self._known, position):
                     position = self._begin(known, data, position + len(self._known))

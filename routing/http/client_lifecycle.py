@@ -59,6 +59,7 @@ class ClientLifecycle(asyncio.Protocol):
         "_slow_since",
         "_taken",
         "_untaken",
+        "_waits_turn",
         "_write_paused_at",
         "deadline",
         "exchange",
@@ -104,6 +105,8 @@ class ClientLifecycle(asyncio.Protocol):
         """How long the head took that is being handed on, where it came in pieces."""
         self._partial: PartialHead | None = None
         self._held = b""
+        self._waits_turn = False
+        """Whether further requests are answered when others have been read."""
 
         # Of the request that is being served.
         self.exchange: RequestHandler | None = None
@@ -118,6 +121,10 @@ class ClientLifecycle(asyncio.Protocol):
             self._read_pause.end()
             self._begin_last()
             return self.exchange is not None
+        if self._waits_turn and self.transport.can_write_eof():
+            self._is_half_closed = True
+            self._read_pause.end()
+            return True
         self._gone()
         return False
 
@@ -361,7 +368,7 @@ class ClientLifecycle(asyncio.Protocol):
 
     def _hung_up(self) -> None:
         """The end of the client's direction waits behind what is not read yet."""
-        if self._still_reads():
+        if self._waits_turn or self._still_reads():
             self._read_pause.watch_for_reset()
         else:
             self._gone()

@@ -6,6 +6,9 @@ connection that has brought a large piece pauses and waits for its turn. In one 
 of those that wait are read, each for one buffer: of request bodies those that began first, so that what has
 begun is completed before memory is taken for what came later. If what became of their pieces took long (the
 search of a whole body), as long a pause follows: large bodies then take half of the worker's time at most.
+
+Pipelined requests that the proxy itself answers (errors, above all) take turns too: thousands of them come in
+one piece, and each connection has ``PIPELINED_AT_ONCE`` of them answered before others are read again.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
+from time import monotonic
 
 LARGE = 65_536
 """Bytes of one read after which a connection waits for its turn."""
 AT_ONCE = 2
+PIPELINED_AT_ONCE = 8
+PIPELINED_S = 0.001
+"""Time of one turn of the loop for those that wait with pipelined requests, all together."""
 LONG_S = 0.002
 LONGEST_PAUSE_S = 0.05
 
@@ -25,12 +32,13 @@ LONGEST_PAUSE_S = 0.05
 class ReadTurns:
     """Those of one worker."""
 
-    __slots__ = ("_bodies", "_count", "_loop", "_responses", "_scheduled", "_spent_s")
+    __slots__ = ("_bodies", "_count", "_loop", "_pipelined", "_responses", "_scheduled", "_spent_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._bodies: list[tuple[int, int, Callable[[], None]]] = []
         self._responses: deque[Callable[[], None]] = deque()
+        self._pipelined: deque[Callable[[], None]] = deque()
         self._count = 0
         self._scheduled = False
         self._spent_s = 0.0
@@ -47,6 +55,11 @@ class ReadTurns:
     def wait_for_response(self, read_on: Callable[[], None]) -> None:
         """The same for a response: they take turns one after the other."""
         self._responses.append(read_on)
+        self._schedule()
+
+    def wait_with_pipelined(self, serve_on: Callable[[], None]) -> None:
+        """Call ``serve_on`` when others have been read."""
+        self._pipelined.append(serve_on)
         self._schedule()
 
     def spend(self, spent_s: float) -> None:
@@ -67,11 +80,16 @@ class ReadTurns:
             self._next()
 
     def _next(self) -> None:
-        bodies, responses = self._bodies, self._responses
+        bodies, responses, pipelined = self._bodies, self._responses, self._pipelined
         for _ in range(min(AT_ONCE, len(bodies))):
             heappop(bodies)[2]()
         for _ in range(min(AT_ONCE, len(responses))):
             responses.popleft()()
+        began = monotonic()
+        for _ in range(len(pipelined)):
+            pipelined.popleft()()
+            if monotonic() - began > PIPELINED_S:
+                break
         self._scheduled = False
-        if bodies or responses:
+        if bodies or responses or pipelined:
             self._schedule()

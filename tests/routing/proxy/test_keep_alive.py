@@ -125,6 +125,25 @@ async def test_pipelined_requests_answered_locally(rig: Rig, replica: Replica, c
         assert (await client.answer()).status == 200
 
 
+@pytest.mark.parametrize("half_closes", [False, True])
+async def test_others_are_served_between_pipelined_requests(
+    rig: Rig, replica: Replica, half_closes: bool
+) -> None:
+    """However many come in one piece, and whoever sends them: with a wrong key, or without one."""
+    count = 2000
+    many, other = await rig.client(), await rig.client()
+    many.send(b"GET /v1/models HTTP/1.1\r\nHost: a.test\r\n\r\n" * count)
+    if half_closes:
+        many.writer.write_eof()
+    other.send(b"GET /v1/models HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    assert (await other.answer()).status == 200
+    assert any(one._held for one in rig.proxy._clients), "the other one had to wait for all of them"
+    for _ in range(count):
+        assert (await many.answer()).status == 200
+    if half_closes:
+        assert await many.reader.read() == b""
+
+
 @pytest.mark.row("F15")
 async def test_held_bytes_are_bounded(rig: Rig, replica: Replica, client: Client) -> None:
     async def hang(connection: ReplicaConnection, seen: Seen) -> None:
