@@ -1,5 +1,5 @@
-"""Break-in attempts by a client with a key of one fleet, at a real proxy whose two fleets share a server: no
-management path and no model of the other fleet is reached, however the request is written."""
+"""Break-in attempts by a client with a key of one fleet, at a real proxy whose fleets share a server: no
+management path and nothing of the other fleets is reached, however the request is written."""
 
 import json
 import socket
@@ -92,9 +92,9 @@ def proxy(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             "protocol": "openai",
             "expose": "inference",
             "match": [{"host": f"{name}.test"}],
-            "replicas": [{"name": "r", "url": f"http://{host}:{server.port}"}],
+            "replicas": [{"name": "r", "url": f"http://{host}:{server.port}{prefix}"}],
         }
-        for name, host in (("a", "127.0.0.1"), ("b", "localhost"))
+        for name, host, prefix in (("a", "127.0.0.1", ""), ("b", "localhost", ""), ("o", "[::1]", "/v1/o"))
     ]
     keys = [{"name": name, "key": f"file:{name}.key", "fleets": [name]} for name in ("a", "b")]
     (folder / "a.key").write_text(KEY)
@@ -162,6 +162,9 @@ PATHS = [
     *("/v2/models/b/ready", "/v1/models/b", "/v1/engines/b/completions", "/v1/models/%62:predict"),
     *("/openai/deployments/b/chat/completions", "/v2/models/%2562/infer", "/v2/models/a%2F..%2Fb/infer"),
     *("/V2/Models/b/infer", "/v2/models/a;/../b/infer", "/v2/models/b/versions/1/infer"),
+    # Below the path prefix of another fleet.
+    *("/v1/o", "/v1/o/sleep", "/v1/o/v1/chat/completions", "/v1/o/v2/models/o/infer", "/v1//%6f/x"),
+    *("/v1/o%2Fx", "/v1/o;x/x", "/v1\\o\\x", "/v1/%256f/x", "/V1/O/x"),
 ]
 LINES: dict[str, bytes] = {
     **{

@@ -7,7 +7,7 @@ Eligibility is computed when something has changed, and on a slow timer that beg
 a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from math import frexp, inf
 from random import Random
 from typing import cast
@@ -105,6 +105,7 @@ class Pool:
         self._due = 0.0
         """When begin() must refresh: everything or, with sibling workers, their counts."""
         self._host_is_shared = False
+        self._further_down: Collection[bytes] = ()
         self.refusals_noted: set[str] = set()
         """What the proxy has logged of a fleet without ``expose``. Kept over table swaps."""
         self._derived: tuple[Pairs, list[Callable[[], None]]] = [], []
@@ -211,13 +212,14 @@ class Pool:
         self._clear_eligibility()
         self.admission.wake_next()
 
-    def share_hosts(self, shared: bool) -> None:
-        """Whether another fleet has a replica at the address of one of these."""
-        self._host_is_shared = shared
+    def share_hosts(self, shared: bool, further_down: Collection[bytes]) -> None:
+        """Whether another fleet has a replica at the address of one of these, and path prefixes of such ones
+        that are below this fleet's."""
+        self._host_is_shared, self._further_down = shared, further_down
         self._follow_exposed()
 
     def _follow_exposed(self) -> None:
-        self.exposed = Exposed(self.snapshot, self._host_is_shared)
+        self.exposed = Exposed(self.snapshot, self._host_is_shared, self._further_down)
         """Which paths and models requests may name."""
         self.requires = self.exposed.required
         """What a request's route must open, as a bit; 0: the request is looked at."""

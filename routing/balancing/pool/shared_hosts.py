@@ -10,7 +10,7 @@ nothing for all others. Reading thousands of URLs takes longer than a swap may, 
 in steps (:meth:`SharedHosts.prepare`).
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -20,6 +20,8 @@ from routing.contract.addresses import DEFAULT_PORTS
 
 Place = tuple[str, str]
 """Host and port; path prefix."""
+_Users = dict[str, set[str]]
+"""Of one host and port: path prefix → fleets that have a replica there."""
 _PER_STEP = 200
 
 
@@ -52,9 +54,9 @@ class SharedHosts:
         self._fleets: dict[str, _Read] = {}
         self._prepared: dict[str, _Read] = {}
         """Of fleets whose next table is about to be applied."""
-        self._users: dict[str, str | set[str]] = {}
-        """Host and port → ``fleet/prefix`` of who is there: text where it is one, as nearly always, so that
-        thousands of replicas are no work for the garbage collector."""
+        self._users: dict[str, str | _Users] = {}
+        """Host and port → who is there: ``fleet/prefix`` where it is one, as nearly always, so that thousands
+        of replicas are no work for the garbage collector."""
         self._named: dict[str, set[str]] = {}
         """Host that is a name → fleets that have it."""
         self._addresses: dict[str, tuple[str, ...]] = {}
@@ -106,15 +108,26 @@ class SharedHosts:
 
     def is_shared(self, fleet: str) -> bool:
         """Whether another fleet's requests may reach one of its replicas' hosts."""
+        return any(True for _ in self._below(fleet))
+
+    def further_down(self, fleet: str) -> frozenset[bytes]:
+        """Where paths of this fleet's requests enter the path prefix of another's replica at the same host:
+        each relative to the fleet's own prefix, decoded and in lower case."""
+        relative = {theirs[len(prefix) :] for prefix, theirs in self._below(fleet) if theirs != prefix}
+        return frozenset(text.encode(errors="surrogateescape").lower() for text in relative)
+
+    def _below(self, fleet: str) -> Iterator[tuple[str, str]]:
+        """This fleet's prefixes, each with those of other fleets there that are the same or further down."""
         for authority, prefix in self._fleets.get(fleet, _NOTHING).places:
             users = self._users[authority]
             if isinstance(users, str):
                 continue
-            for user in users:
-                other, _, theirs = user.partition("/")
-                if other != fleet and f"/{theirs}/".replace("//", "/").startswith(f"{prefix}/"):
-                    return True
-        return False
+            below = f"{prefix}/"
+            for theirs, fleets in users.items():
+                if theirs != prefix and not theirs.startswith(below):
+                    continue
+                if len(fleets) > 1 or fleet not in fleets:
+                    yield prefix, theirs
 
     def _read(self, urls: frozenset[str]) -> Generator[None, None, _Read]:
         places: dict[Place, int] = {}
@@ -162,9 +175,9 @@ class SharedHosts:
     ) -> None:
         gone, new = before - after, after - before
         for authority, prefix in gone:
-            self._remove(authority, f"{fleet}{prefix}", touched)
+            self._remove(authority, prefix, fleet, touched)
         for authority, prefix in new:
-            self._add(authority, f"{fleet}{prefix}", touched)
+            self._add(authority, prefix, fleet, touched)
         if touched:
             touched.add(fleet)
 
@@ -178,26 +191,31 @@ class SharedHosts:
         for host in after - before:
             self._named.setdefault(host, set()).add(fleet)
 
-    def _add(self, authority: str, user: str, touched: set[str]) -> None:
+    def _add(self, authority: str, prefix: str, fleet: str, touched: set[str]) -> None:
         users = self._users.get(authority)
         if users is None:
-            self._users[authority] = user
-        elif isinstance(users, set):
-            users.add(user)
-            touched.update(map(_fleet, users))
-        elif users != user:
-            self._users[authority] = {users, user}
-            touched.add(_fleet(users))
+            self._users[authority] = f"{fleet}{prefix}"
+            return
+        if isinstance(users, str):
+            other, slash, theirs = users.partition("/")
+            users = self._users[authority] = {slash + theirs: {other}}
+        users.setdefault(prefix, set()).add(fleet)
+        touched.update(*users.values())
 
-    def _remove(self, authority: str, user: str, touched: set[str]) -> None:
+    def _remove(self, authority: str, prefix: str, fleet: str, touched: set[str]) -> None:
         users = self._users.get(authority)
-        if isinstance(users, set):
-            users.discard(user)
-            touched.update(map(_fleet, users))
-            if len(users) == 1:
-                self._users[authority] = users.pop()
-        elif users == user:
-            del self._users[authority]
+        if not isinstance(users, dict):
+            self._users.pop(authority, None)
+            return
+        users[prefix].discard(fleet)
+        if not users[prefix]:
+            del users[prefix]
+        touched.update(*users.values())
+        if len(users) == 1:
+            ((left, fleets),) = users.items()
+            if len(fleets) == 1:
+                (other,) = fleets
+                self._users[authority] = f"{other}{left}"
 
 
 def _address_of(url: str) -> _Address:
@@ -206,8 +224,11 @@ def _address_of(url: str) -> _Address:
     host, colon, port = authority.rpartition(":")
     if not colon or port.endswith("]"):
         host, port = authority, str(DEFAULT_PORTS.get(scheme.lower(), ""))
-    return _Address(host.strip("[]").lower(), port, slash + unquote(path).rstrip("/"))
+    return _Address(host.strip("[]").lower(), port, _prefix(path) if slash else "")
 
 
-def _fleet(user: str) -> str:
-    return user.partition("/")[0]
+def _prefix(path: str) -> str:
+    """As the paths of requests are compared: decoded, without empty segments and ``;`` parameters."""
+    segments = unquote(path, errors="surrogateescape").split("/")
+    names = (segment.partition(";")[0] for segment in segments)
+    return "".join([f"/{name}" for name in names if name])

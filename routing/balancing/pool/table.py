@@ -234,7 +234,8 @@ class Table:
     def _share_hosts(self, touched: Iterable[str]) -> None:
         for fleet in touched:
             if fleet in self.fleets:
-                self.fleets[fleet].share_hosts(self._hosts.is_shared(fleet))
+                shared = self._hosts.is_shared(fleet)
+                self.fleets[fleet].share_hosts(shared, self._hosts.further_down(fleet) if shared else ())
 
     def _new_pool(self, snapshot: FleetSnapshot, staged: bool = False) -> Pool:
         return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged, self._in_slices)

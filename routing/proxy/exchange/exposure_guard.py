@@ -24,6 +24,8 @@ def check(exchange: ExchangeState, pool: Pool) -> None:
     route, exposed = exchange.head.route, pool.exposed
     assert isinstance(route, RequestRoute)
     try:
+        if exposed.entered:
+            _check_neighbours(route, exchange.head.method, pool)
         _check_path(route, exchange.head.method, pool)
         if exposed.models is not None:
             model_guard.check(exchange, pool, exposed.models)
@@ -32,6 +34,18 @@ def check(exchange: ExchangeState, pool: Pool) -> None:
             pool.counters.not_exposed += 1
             raise
         report_only.count(pool, refusal)
+
+
+def _check_neighbours(route: RequestRoute, method: bytes, pool: Pool) -> None:
+    """Another fleet's replicas, at the same host below a longer path prefix, are none of this fleet's."""
+    path = path_of(route.target)
+    if any(pool.exposed.leads_to_another(form) for form in forms_of(path) or ()):
+        words = (
+            f"{method.decode()} {_shown(path)} leads to replicas of another fleet, which fleet {pool.name!r} "
+            f"does not expose ({_setting(pool.exposed)}): ask that fleet, or have the path itself listed in "
+            "the fleet's expose"
+        )
+        raise RoutingError(403, "path_not_exposed", words)
 
 
 def _check_path(route: RequestRoute, method: bytes, pool: Pool) -> None:
@@ -46,7 +60,7 @@ def _check_path(route: RequestRoute, method: bytes, pool: Pool) -> None:
         opened = [exposed.lists(form) for form in forms]
         if opened and all(opened):
             return
-    shown = path_of(route.target)[:_LONGEST_SHOWN].decode("latin-1")
+    shown = _shown(path_of(route.target))
     if any(opened):
         words = (
             f"the path {shown} can be read in two ways, and fleet {pool.name!r} does not expose both "
@@ -58,6 +72,10 @@ def _check_path(route: RequestRoute, method: bytes, pool: Pool) -> None:
         "call of its API, or have the path listed in the fleet's expose"
     )
     raise RoutingError(403, "path_not_exposed", words)
+
+
+def _shown(path: bytes) -> str:
+    return path[:_LONGEST_SHOWN].decode("latin-1")
 
 
 def _setting(exposed: Exposed) -> str:

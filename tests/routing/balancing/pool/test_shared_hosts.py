@@ -125,3 +125,31 @@ def test_two_names_that_lead_to_one_place_hold_it_together() -> None:
     assert hosts.is_shared("b")
     assert hosts.found("gpu2", ("10.0.0.6",)) == {"a", "b"}
     assert not hosts.is_shared("b")
+
+
+def test_what_is_further_down_at_the_same_host() -> None:
+    hosts = SharedHosts()
+    hosts.take("root", ["http://gpu1:8000", "http://10.0.0.9:8000/x"])
+    hosts.take("team", ["http://gpu1:8000/Team"])
+    assert hosts.take("model", ["http://gpu1:8000/Team/%62;v=1%2F%2Fc/"]) == {"root", "team", "model"}
+    hosts.take("other", ["http://gpu1:8000/Teams", "http://gpu1:8000"])
+    assert hosts.further_down("root") == {b"/team", b"/team/b/c", b"/teams"}
+    assert hosts.further_down("team") == {b"/b/c"}, "/Teams is not below /Team"
+    assert hosts.further_down("model") == frozenset()
+    assert hosts.further_down("other") == {b"/team", b"/team/b/c"}, "its own is none of another fleet"
+    # Hosts are one by their addresses, and no longer.
+    hosts.take("deep", ["http://gpu2:8000/x/deep"])
+    assert hosts.found("gpu2", ("10.0.0.9",)) == {"root", "deep"}
+    assert b"/deep" in hosts.further_down("root")
+    hosts.found("gpu2", ("10.0.0.8",))
+    for fleet in ("model", "team", "other"):
+        hosts.take(fleet, ())
+    assert hosts.further_down("root") == frozenset()
+    assert not hosts.is_shared("root")
+
+
+def test_a_prefix_that_is_no_text() -> None:
+    hosts = SharedHosts()
+    hosts.take("a", ["http://gpu1:8000"])
+    hosts.take("b", ["http://gpu1:8000/%ff"])
+    assert hosts.further_down("a") == {b"/\xff"}
