@@ -52,7 +52,8 @@ class TrialProbes(ApiView):
     )
     def post(self, request: Request) -> Response:
         body = body_of(request)
-        if isinstance(fleet := body.get("fleet"), str):
+        fleet = body.get("fleet")
+        if isinstance(fleet, str):
             self.check_role(Role.ADMINISTER, fleet)
-        self.check_settings(body)
+        self.check_settings(body, fleet=fleet if isinstance(fleet, str) else "")
         return Response(represented(trial_service.attempt(body)))

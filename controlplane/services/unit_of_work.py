@@ -125,8 +125,13 @@ class UnitOfWork:
         self._grows = True
 
     def finish(self) -> None:
-        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits."""
-        if self._grows:
+        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits.
+
+        A second time, with nothing written since, it reads nothing: by then a dry run's transaction is marked
+        for rollback, and takes no more queries.
+        """
+        grows, self._grows = self._grows, False
+        if grows:
             table_size.refuse_beyond()
         devices, self._devices = self._devices, {}
         if devices:

@@ -1,43 +1,12 @@
 """A role for some fleets only does not reach the hosts of other fleets' replicas."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 
-from controlplane.access.grants import Grant
-from controlplane.models import Fleet, ForcedPasswordChange, Replica
-from controlplane.services import accounts, tokens
+from controlplane.models import Fleet, Replica
+from tests.controlplane.api.teams import OWN, THEIRS, new, refused
 from tests.controlplane.conftest import Api
-
-THEIRS = "http://10.0.0.7:8000"
-OWN = "http://10.0.0.8:8000"
-LABELS = {"team": "search"}
-
-
-@pytest.fixture
-def sam(make_fleet: Callable[..., str]) -> Api:
-    """Administers the fleets of one team."""
-    make_fleet("find", labels=LABELS, replicas=[{"name": "a", "url": OWN}])
-    make_fleet("auction", labels={"team": "ads"}, replicas=[{"name": "secret-name", "url": THEIRS}])
-    accounts.create("sam", "tests", [Grant.parse("read:team=ads"), Grant.parse("administer:team=search")])
-    ForcedPasswordChange.objects.all().delete()
-    return Api(tokens.create(User.objects.get(username="sam"), "laptop", "tests")[1])
-
-
-def refused(answer: Any, pointer: str) -> str:
-    assert answer.status_code == 403, answer.content
-    error = answer.json()["errors"][0]
-    assert error["pointer"] == pointer
-    for name in ("auction", "secret-name", "ads"):
-        assert name not in answer.content.decode()
-    return error["detail"]
-
-
-def new(url: str, **settings: Any) -> dict[str, Any]:
-    row = {"name": "a", "url": url}
-    return {"name": "mine", "protocol": "generic", "labels": LABELS, "replicas": [row], **settings}
 
 
 @pytest.mark.parametrize(
