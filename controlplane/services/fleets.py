@@ -5,12 +5,13 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from controlplane.models import Event, Fleet, TableState
 from controlplane.services import device_memory, effective_settings, replicas, revisions, table_size
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import Conflict, FieldError
+from controlplane.services.fleet_names import FleetNames
 from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import UnitOfWork, check_version, table_state, unit_of_work
 from controlplane.services.validation import accepted, immutable, policy_problems, refuse
@@ -46,7 +47,7 @@ _UNSET: Mapping[str, Any] = {
 def create(settings: Mapping[str, Any], actor: str) -> Change:
     """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
     with unit_of_work(actor) as write:
-        kept = _checked_new(settings)
+        kept = _checked_new(settings, write.fleet_names)
         taken = _take_default(write, kept["name"]) if kept.get("default") else []
         fleet = _insert(write, kept)
         for index, replica in enumerate(kept.get("replicas", [])):
@@ -68,14 +69,14 @@ def labels_in(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`create` would check before it writes. Raises Invalid, Conflict."""
-    kept = _checked_new(settings)
+    kept = _checked_new(settings, FleetNames.read())
     table_size.refuse_beyond(len(kept.get("replicas", [])), "/replicas")
     sent = {f"/replicas/{index}": replica for index, replica in enumerate(kept.get("replicas", []))}
     device_memory.refuse_new(kept["name"], sent)
     return kept
 
 
-def _checked_new(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_new(settings: Mapping[str, Any], names: FleetNames) -> dict[str, Any]:
     """A new fleet's settings, alone and beside the other fleets."""
     table_size.refuse_long(settings.get("replicas"))
     checked = check_fleet(settings)
@@ -87,7 +88,7 @@ def _checked_new(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"at /api/v1/fleets/{kept['name']}."
         )
         raise Conflict(words, [FieldError("/name", words)])
-    _check_names(kept, None)
+    _check_names(kept, None, names)
     return kept
 
 
@@ -184,7 +185,7 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in different}
     after = {name: fields[_COLUMNS.get(name, name)] for name in different}
     lines = effective_settings.differences(before, after)
-    _check_names(kept, fleet)
+    _check_names(kept, fleet, write.fleet_names)
     if fields.get("is_default"):
         lines += _take_default(write, fleet.name)
     write.save_fleet(fleet, **fields)
@@ -267,47 +268,36 @@ def _probe_merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
     return effective_settings.merged(stored, changes)
 
 
-def _check_names(kept: Mapping[str, Any], fleet: Fleet | None) -> None:
+def _check_names(kept: Mapping[str, Any], fleet: Fleet | None, names: FleetNames) -> None:
     """A name, alias or adapter leads to one fleet only. Raises Invalid."""
-    taken: dict[str, str] = {}
-    others = Fleet.objects.all() if fleet is None else Fleet.objects.exclude(pk=fleet.pk)
-    for other, *listed in others.values_list("name", *OTHER_NAMES):
-        taken[other] = f"the name of fleet {other}"
-        for names, word in zip(listed, OTHER_NAMES.values(), strict=True):
-            taken.update(dict.fromkeys(names, f"an {word} of fleet {other}"))
     name = fleet.name if fleet is not None else kept["name"]
-    refuse(chain(_name_problems(kept, fleet, name, taken), _match_problems(kept, name, others)))
+    refuse(chain(_name_problems(kept, fleet, name, names), _match_problems(kept, name, names)))
 
 
 def _name_problems(
-    kept: Mapping[str, Any], fleet: Fleet | None, name: str, taken: dict[str, str]
+    kept: Mapping[str, Any], fleet: Fleet | None, name: str, names: FleetNames
 ) -> Iterator[FieldProblem]:
-    """``taken``: name → whose it is, of other fleets; it is added to."""
-    if name in taken and fleet is None:
-        yield FieldProblem("/name", f'the name "{name}" is already {taken[name]}: choose another')
-    taken[name] = "this fleet's own name"
+    if fleet is None and (words := names.owner_words(name, "")):
+        yield FieldProblem("/name", f'the name "{name}" is already {words}: choose another')
+    own = {name: "this fleet's own name"}
     for field, word in OTHER_NAMES.items():
         if fleet is not None and field not in kept:
-            taken.update(dict.fromkeys(getattr(fleet, field), f"an {word} of this fleet"))
+            own.update(dict.fromkeys(getattr(fleet, field), f"an {word} of this fleet"))
     for field, word in OTHER_NAMES.items():
         for index, other in enumerate(kept.get(field, [])):
-            if other in taken:
-                message = f'the {word} "{other}" is already {taken[other]}: choose another'
+            if words := own.get(other) or names.owner_words(other, name):
+                message = f'the {word} "{other}" is already {words}: choose another'
                 yield FieldProblem(f"/{field}/{index}", message)
-            taken[other] = "listed here"
+            own[other] = "listed here"
 
 
-def _match_problems(kept: Mapping[str, Any], name: str, others: QuerySet[Fleet]) -> Iterator[FieldProblem]:
+def _match_problems(kept: Mapping[str, Any], name: str, names: FleetNames) -> Iterator[FieldProblem]:
     """A host and path lead to one fleet only."""
-    taken = {
-        match: other
-        for other, matches in others.exclude(name=name).values_list("name", "match")
-        for match in msgspec.convert(matches, list[Match])
-    }
+    listed: set[Match] = set()
     for index, match in enumerate(msgspec.convert(kept.get("match", []), list[Match])):
-        if match in taken:
-            yield FieldProblem(f"/match/{index}", taken_match(match, taken[match], name))
-        taken.setdefault(match, name)
+        if owner := names.owner_of_match(match, name) or (name if match in listed else ""):
+            yield FieldProblem(f"/match/{index}", taken_match(match, owner, name))
+        listed.add(match)
 
 
 def _stored_match(match: list[dict[str, Any]]) -> list[dict[str, Any]]:

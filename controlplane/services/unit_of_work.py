@@ -19,6 +19,7 @@ from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
 from controlplane.publishing import publisher
 from controlplane.services import device_memory, table_size
 from controlplane.services.errors import Conflict, PreconditionFailed
+from controlplane.services.fleet_names import FleetNames
 from controlplane.services.signals import replicas_unprobed
 
 
@@ -37,6 +38,14 @@ class UnitOfWork:
         self._devices: dict[str, str] = {}
         self._places: device_memory.Places = {}
         self._grows = False
+        self._names: FleetNames | None = None
+
+    @property
+    def fleet_names(self) -> FleetNames:
+        """Those that are there now, what this has written included."""
+        if self._names is None:
+            self._names = FleetNames.read()
+        return self._names
 
     def audit(self, verb: str, target: str, before: Any = None, after: Any = None) -> None:
         AuditEntry.objects.create(
@@ -79,6 +88,8 @@ class UnitOfWork:
             raise edit_conflict(f"fleet {fleet.name}")
         self._fleets.add(fleet.pk)
         fleet.refresh_from_db()
+        if self._names is not None:
+            self._names.put(fleet)
 
     def save_replica(self, replica: Replica, **fields: Any) -> None:
         """Compare-and-set; the fleet's table version grows. Raises Conflict on a race."""
@@ -97,11 +108,15 @@ class UnitOfWork:
 
     def fleet_added(self, fleet: Fleet) -> None:
         self._fleets.add(fleet.pk)
+        if self._names is not None:
+            self._names.put(fleet)
         self.manifest_changed()
 
     def fleet_removed(self, fleet: Fleet) -> None:
         self._fleets.discard(fleet.pk)
         self._removed.add(fleet.name)
+        if self._names is not None:
+            self._names.remove(fleet.name)
         self.manifest_changed()
 
     def manifest_changed(self) -> None:
