@@ -9,6 +9,7 @@ States: reading a size line, a chunk's data, the CRLF after it, or the trailer s
 """
 
 import re
+from math import inf
 
 from routing.http.errors import BadChunk
 from routing.http.syntax import FIELD_LINE, TEXT, TOKEN
@@ -38,6 +39,10 @@ _MOST_KNOWN = 4096
 _LONGEST_KNOWN = 8192
 """Longer ones would gain little, and code that keeps passed chunks keeps no more than this of each."""
 _LONGEST_SIZE = 16
+_TINY = 8
+MOST_TINY = 4096
+"""Chunks of less than ``_TINY`` bytes in one request. Each takes as long to read as one of kilobytes, so that
+a few connections with nothing else would hold up all others."""
 _FRAMING = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
@@ -71,9 +76,11 @@ class ChunkedDecoder:
     """Feed bytes as they arrive; get the payload. After the end ``rest`` holds the bytes that follow the
     body."""
 
-    __slots__ = ("_extension_bytes", "_line", "_remaining", "_state", "_trailer_bytes", "rest")
+    __slots__ = ("_extension_bytes", "_line", "_remaining", "_state", "_tiny_left", "_trailer_bytes", "rest")
 
-    def __init__(self) -> None:
+    def __init__(self, most_tiny: float = inf) -> None:
+        """``most_tiny``: how many chunks of next to nothing may come; servers may stream as they like."""
+        self._tiny_left = most_tiny
         self._state = _SIZE
         self._remaining = 0
         self._line = b""
@@ -145,6 +152,10 @@ class ChunkedDecoder:
                 raise BadChunk("a chunk does not begin with a hexadecimal size")
             self._remaining = size = int(matched[1], 16)
             self._state = _DATA if size else _TRAILERS
+            if size < _TINY:
+                self._tiny_left -= 1
+                if self._tiny_left < 0:
+                    raise BadChunk("the body has thousands of chunks of next to nothing")
             if len(line) > _LONGEST_SIZE:
                 self._count_extension(line)
             elif size and len(line) == len(b"%x" % size):

@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from routing.http.chunked import ChunkedDecoder
+from routing.http.chunked import MOST_TINY, ChunkedDecoder
 from routing.http.errors import BadChunk, RequestRefused
 from routing.http.limits import PROGRESS_BYTES, BodyLimits
 from routing.http.request_head import RequestHead
@@ -32,7 +32,7 @@ class RequestBody:
         """Bodies are numbered as they begin."""
         self.limits = limits
         """May be replaced while the body comes."""
-        self._decoder = ChunkedDecoder() if head.chunked else None
+        self._decoder = ChunkedDecoder(MOST_TINY) if head.chunked else None
         self._remaining = head.content_length
         self._since = now
         self._paused_at = 0.0

@@ -149,3 +149,14 @@ def test_chunks_that_come_together_are_known_as_whole() -> None:
         one[:-2] + other,
     ):
         assert not are_whole_chunks(not_whole)
+
+
+def test_a_request_has_a_bounded_number_of_tiny_chunks() -> None:
+    decoder = ChunkedDecoder(most_tiny=10)
+    assert decoder.feed(b"1\r\nx\r\n" * 9 + b"8\r\nxxxxxxxx\r\n" * 50) == b"x" * 409
+    assert decoder.feed(b"0\r\n\r\n") == b"", "the last chunk is the tenth"
+    assert decoder.done
+    decoder = ChunkedDecoder(most_tiny=10)
+    with pytest.raises(BadChunk, match="next to nothing"):
+        decoder.feed(b"1\r\nx\r\n" * 11)
+    assert ChunkedDecoder().feed(b"1\r\nx\r\n" * 20_000) == b"x" * 20_000, "a server may"
