@@ -303,6 +303,8 @@ def test_a_full_disk_ends_nothing(tmp_path: Path) -> None:
         try:
             running.started()
             first, other = running.pid("sleeper"), running.pid("other")
+            for name in ("sleeper", "other"):  # these lines fit, else the program ends by itself
+                until(lambda name=name: (disk.folder / f"{name}.log").read_text() == "hello\n", "its line")
             disk.fill()
             os.kill(first, signal.SIGKILL)
             second = running.pid("sleeper", other_than=first)
