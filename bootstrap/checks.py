@@ -29,15 +29,15 @@ LINT: dict[str, list[str]] = {
 }
 UNWANTED = {"DJANGO_SETTINGS_MODULE", "SWITCHYARD_REDIS_URL", "SWITCHYARD_DATABASE_URL"}
 PYTEST = [sys.executable, "-m", "pytest"]
-IN_THREE = ["-n", "3", "--no-loadscope-reorder"]
-"""One more than a small machine has cores: many tests wait for a process of their own. Tests of one file run
-in one process, see tests/conftest.py."""
-TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_THREE, "-m", "not long and not faults"]}
-ON_POSTGRES = [*PYTEST, *IN_THREE, "-m", "database and not long and not browser and not system"]
+IN_FOUR = ["-n", "4", "--no-loadscope-reorder"]
+"""Twice as many as a small machine has cores: many tests wait for a process of their own. Tests of one file
+run in one process, see tests/conftest.py."""
+TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_FOUR, "-m", "not long and not faults"]}
+ON_POSTGRES = [*PYTEST, *IN_FOUR, "-m", "database and not long and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
 LONG: dict[str, list[str]] = {
     "tests on PostgreSQL": ON_POSTGRES,
-    "long tests": [*PYTEST, *IN_THREE, "-m", "long"],
+    "long tests": [*PYTEST, *IN_FOUR, "-m", "long"],
 }
 
 
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         if "--long" in arguments:
             lint, tests = {}, LONG
         else:
-            given = [*PYTEST, *IN_THREE, *arguments]
+            given = [*PYTEST, *IN_FOUR, *arguments]
             lint, tests = LINT, {"tests": given} if arguments else TESTS
         if "--lint-only" in arguments:
             tests = {}
