@@ -32,6 +32,7 @@ from time import monotonic
 
 from routing.contract.trusted_proxies import TrustedProxies
 from routing.http.client_lifecycle import ClientLifecycle
+from routing.http.deferred_chunks import DeferredChunks, are_small
 from routing.http.errors import RequestRefused
 from routing.http.half_close import EmptyBody
 from routing.http.head_cache import MAX_CACHED_HEAD, HeadTemplate, build_template
@@ -40,7 +41,7 @@ from routing.http.limits import BodyLimits
 from routing.http.local_response import CONTINUE
 from routing.http.partial_head import PartialHead
 from routing.http.peer_address import peer_address
-from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, TURN, ReadPause
+from routing.http.read_pause import BACKPRESSURE, DEFERRED, PIPELINE_FULL, TURN, ReadPause
 from routing.http.read_turns import LARGE, PIPELINED_AT_ONCE
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
@@ -56,6 +57,7 @@ class ClientConnection(ClientLifecycle):
     """One client's connection. See the module's text for its states."""
 
     __slots__ = (
+        "_deferred",
         "_held_at",
         "_known",
         "_known_head",
@@ -86,6 +88,8 @@ class ClientConnection(ClientLifecycle):
         self._held_at = 0
         """Where in ``_held`` the next request begins."""
         self._serving = False
+        self._deferred: DeferredChunks | None = None
+        """Read of the request's body, and not decoded yet."""
 
     def __repr__(self) -> str:
         state = "lingering" if self._lingering is not None else "idle" if self.exchange is None else "serving"
@@ -136,6 +140,13 @@ class ClientConnection(ClientLifecycle):
         else:
             self._serve(data, 0)
 
+    def eof_received(self) -> bool:
+        if self._still_reads():
+            # The end of a TLS connection comes with its last bytes, whoever waits for a turn.
+            while self._deferred is not None and not self._deferred.misses_turn:
+                self._decode_on(self._deferred)
+        return super().eof_received()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending = True
         self._host.sweeper.discard(self)
@@ -180,6 +191,9 @@ class ClientConnection(ClientLifecycle):
         if self._body is not None and self._read_pause.is_paused(BACKPRESSURE):
             self._body.resume(monotonic())
         self._read_pause.resume(BACKPRESSURE)
+        if self._deferred is not None and self._deferred.misses_turn and self._body is not None:
+            self._deferred.misses_turn = False
+            self._host.turns.wait(self._body.number, self._read_on, 0.0)
 
     def set_body_limits(self, limits: BodyLimits) -> None:
         """From now on these hold for what is still to come of the request's body."""
@@ -281,8 +295,14 @@ class ClientConnection(ClientLifecycle):
         self._body = body = RequestBody(head, self._host.body_limits, monotonic())
         self.exchange = exchange = self._host.exchange(self, head)
         self.deadline = 0.0
+        came = data[position:]
+        if head.chunked and are_small(came):
+            exchange.begin(b"", False)
+            if self._body is body and not self._ending:
+                self._defer(body, came)
+            return len(data)
         try:
-            piece = body.feed(data[position:])
+            piece = body.feed(came)
         except RequestRefused as error:
             exchange.refuse(error)
             return len(data)
@@ -337,6 +357,12 @@ class ClientConnection(ClientLifecycle):
         body, exchange = self._body, self.exchange
         assert body is not None
         assert exchange is not None
+        if self._deferred is not None:
+            self._deferred.add(data)
+            return
+        if isinstance(body, RequestBody) and body.chunked and are_small(data):
+            self._defer(body, data)
+            return
         began = monotonic() if len(data) >= LARGE else 0.0
         try:
             piece = body.feed(data)
@@ -364,7 +390,60 @@ class ClientConnection(ClientLifecycle):
         self._host.turns.wait(body.number, self._read_on, spent_s)
 
     def _read_on(self) -> None:
-        self._read_pause.resume(TURN)
+        if self._deferred is None:
+            self._read_pause.resume(TURN)
+        else:
+            self._decode_on(self._deferred)
+
+    def _defer(self, body: RequestBody, data: bytes) -> None:
+        """Decode this in turns."""
+        self._deferred = DeferredChunks(data)
+        self._host.on_pipelined(self, len(data))
+        self._read_pause.pause(DEFERRED)
+        self._host.turns.wait(body.number, self._read_on, 0.0)
+
+    def _decode_on(self, deferred: DeferredChunks) -> None:
+        """Its turn has come."""
+        body, exchange = self._body, self.exchange
+        if not isinstance(body, RequestBody) or exchange is None or self._ending:
+            self._end_deferred()
+            return
+        if self._read_pause.is_paused(BACKPRESSURE):
+            deferred.misses_turn = True
+            return
+        began = monotonic()
+        try:
+            piece = body.feed(deferred.take())
+        except RequestRefused as error:
+            self._end_deferred()
+            exchange.refuse(error)
+            return
+        if body.complete:
+            self._body = None
+            rest = body.rest + deferred.take_rest()
+            self._end_deferred()
+            self._read_pause.resume(BACKPRESSURE)
+            if rest:
+                self._hold(rest)
+            exchange.body(piece, True)
+            self._host.turns.spend(monotonic() - began)
+            return
+        if piece:
+            exchange.body(piece, False)
+        if deferred.left and self._body is body:
+            self._host.turns.wait(body.number, self._read_on, monotonic() - began)
+        else:
+            self._end_deferred()
+
+    def _linger(self, now: float, answered: bool) -> None:
+        super()._linger(now, answered)
+        if self._deferred is not None:
+            self._end_deferred()
+
+    def _end_deferred(self) -> None:
+        self._deferred = None
+        self._host.on_pipelined(self, 0)
+        self._read_pause.resume(DEFERRED)
 
     def _hold(self, data: bytes, position: int = 0) -> None:
         """Keep bytes of further requests until the present one is answered."""

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from routing.http.disconnect_watcher import DisconnectWatcher
 
-PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM, TURN = 1, 2, 4, 8
+PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM, TURN, DEFERRED = 1, 2, 4, 8, 16
 """Too many bytes of further requests are held; the replica takes the request's body slowly, or there is no
-memory for it; nothing comes; others are read first, for a moment in which nobody watches for a disconnect."""
+memory for it; nothing comes; others are read first, for a moment in which nobody watches for a disconnect;
+what was read before is not decoded yet."""
 
 
 class ReadPause:

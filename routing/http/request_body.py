@@ -44,6 +44,10 @@ class RequestBody:
         self.complete = False
         self.rest = b""
 
+    @property
+    def chunked(self) -> bool:
+        return self._decoder is not None
+
     def feed(self, data: bytes) -> bytes:
         """The payload in ``data``. Raises :class:`RequestRefused`, also when too much is announced."""
         if self._remaining > self.limits.max_bytes:

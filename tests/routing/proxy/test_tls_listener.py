@@ -1,6 +1,7 @@
 """HTTPS: what the plain listener owes its clients holds over TLS too, and what TLS itself asks for."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import sys
@@ -275,6 +276,22 @@ async def test_after_a_close_notify_the_answer_still_comes_where_the_fleet_allow
             await client.received()
     await until(lambda: rig.proxy.clients == 0)
     assert rig.table.fleets["f"].counters.cancelled == 0
+
+
+async def test_small_chunks_are_all_read_though_a_close_notify_comes_with_them(
+    rig: Rig, replica: Replica
+) -> None:
+    """Else they are decoded a little at a time."""
+    rig.fleet(replica, policy=policy("allow"))
+    async with raw_client(rig) as client:
+        assert isinstance(client, RawTlsClient)
+        upload = b"POST /p HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n"
+        records = client.encrypted(upload + b"8\r\n12345678\r\n" * 5000 + b"0\r\n\r\n")
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.unwrap()
+        client.socket.send(records + client.unsent())
+        assert (await client.received()).endswith(b"\r\n\r\nok")
+    assert [len(seen.body) for seen in replica.requests] == [40_000]
 
 
 async def test_an_upload_is_paused_and_its_clients_going_is_seen(rig: Rig, replica: Replica) -> None:
