@@ -15,9 +15,10 @@ readers-many 2,000 of them, with places for all
 
 The figures: regular clients' failed requests (bar: 0), their 99th percentile from the last piece to the
 response, and that divided by the quiet one's (bar: 2), the peak of the worker's memory (bar: 400 MiB), and
-what gave way. All of this runs on one machine, where hostile clients take CPU from the regular ones as well.
-So the same is done *beside*, to another proxy with replicas of its own: that part of the delay is the
-machine's, and the second ratio is that of ``p99`` to ``beside``.
+what gave way. All of this runs on one machine. Hostile clients and slow replicas, which in reality have
+machines of their own, have what CPU is left over (``--equal``: as much as all others). What they take all the
+same, of caches and memory, is measured *beside*: the same is done to another proxy with replicas of its own.
+That part of the delay is the machine's, and the second ratio is that of ``p99`` to ``beside``.
 
 Hostile clients have another address than the regular ones, unless ``--together`` is given: behind a NAT
 nothing tells them apart until they have done something.
@@ -280,8 +281,8 @@ async def attack(case: str, port: int, source: str, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def child(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", __spec__.name, *arguments]
+def child(*arguments: str, nice: int = 0) -> Iterator[subprocess.Popen[str]]:
+    command = ["nice", "-n", str(nice), sys.executable, "-m", __spec__.name, *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         yield process
@@ -322,10 +323,10 @@ def gave_way(proxy: Proxy) -> str:
 
 
 @contextlib.contextmanager
-def running(case: str, directory: Path) -> Iterator[Proxy]:
+def running(case: str, directory: Path, nice: int) -> Iterator[Proxy]:
     """A proxy before three replicas."""
     # What the slow ones do is not to delay the fast one.
-    with child("--role", "replicas") as replicas, child("--role", "replicas") as others:
+    with child("--role", "replicas") as replicas, child("--role", "replicas", nice=nice) as others:
         assert replicas.stdout is not None
         assert others.stdout is not None
         fast, _, _ = map(int, replicas.stdout.readline().split())
@@ -340,24 +341,30 @@ def running(case: str, directory: Path) -> Iterator[Proxy]:
             proxy.stop()
 
 
-def attacked(case: str, at: Proxy, source: str, seconds: float, measured: Proxy) -> tuple[Figures, str]:
+def attacked(case: str, at: Proxy, measured: Proxy, options: argparse.Namespace) -> tuple[Figures, str]:
     """What regular clients of ``measured`` notice while the other proxy is attacked, and what it answered."""
-    arguments = ("--port", str(at.port), "--source", source, "--seconds", str(seconds))
-    with child("--role", "hostile", "--case", case, *arguments) as hostile:
-        figures = asyncio.run(regulars(measured.port, seconds))
+    source = "127.0.0.1" if options.together else "127.0.0.2"
+    arguments = ("--port", str(at.port), "--source", source, "--seconds", str(options.seconds))
+    with child("--role", "hostile", "--case", case, *arguments, nice=nice_of(options)) as hostile:
+        figures = asyncio.run(regulars(measured.port, options.seconds))
         assert hostile.stdout is not None
         return figures, hostile.stdout.readline().strip() if case in ("large", "streams") else ""
 
 
-def measure(case: str, seconds: float, source: str, directory: Path) -> None:
-    with running(case, directory) as proxy:
+def nice_of(options: argparse.Namespace) -> int:
+    return 0 if options.equal else 19
+
+
+def measure(case: str, options: argparse.Namespace, directory: Path) -> None:
+    nice = nice_of(options)
+    with running(case, directory, nice) as proxy:
         [worker] = proxy.workers()
         asyncio.run(regulars(proxy.port, 1.0))
-        quiet = asyncio.run(regulars(proxy.port, seconds / 2))
-        with running(case, directory) as other:
-            beside, _ = attacked(case, other, source, seconds, proxy)
+        quiet = asyncio.run(regulars(proxy.port, options.seconds / 2))
+        with running(case, directory, nice) as other:
+            beside, _ = attacked(case, other, proxy, options)
         Path(f"/proc/{worker}/clear_refs").write_text("5")  # forget the peak
-        under, said = attacked(case, proxy, source, seconds, proxy)
+        under, said = attacked(case, proxy, proxy, options)
         time.sleep(1.5)
         print(
             f"{case:13}{len(under.latencies) + len(under.failures):9}{len(under.failures):8}"
@@ -375,6 +382,7 @@ def main() -> None:
     parser.add_argument("--case", choices=ATTACKS, help="this one only")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--together", action="store_true", help="all have the same address")
+    parser.add_argument("--equal", action="store_true", help="hostile clients have as much CPU as others")
     parser.add_argument("--role", choices=("replicas", "hostile"), help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--source", default="127.0.0.1", help=argparse.SUPPRESS)
@@ -393,8 +401,7 @@ def main() -> None:
         )
         with tempfile.TemporaryDirectory() as directory:
             for case in [options.case] if options.case else ATTACKS:
-                source = "127.0.0.1" if options.together else "127.0.0.2"
-                measure(case, options.seconds, source, Path(directory))
+                measure(case, options, Path(directory))
 
 
 if __name__ == "__main__":
