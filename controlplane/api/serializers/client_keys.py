@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from controlplane.api.serializers.common import ReadOnlySerializer
-from controlplane.api.serializers.outcomes import WorkersSerializer
+from controlplane.api.serializers.outcomes import AppliedSerializer
 from routing.contract.priority import PRIORITIES
 
 
@@ -34,20 +34,7 @@ class ClientKeySerializer(ReadOnlySerializer):
     revoked_at = serializers.DateTimeField(allow_null=True, help_text="Null: the key is valid.")
 
 
-class KeyOutcomeSerializer(ReadOnlySerializer):
-    changed = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="What changed, one line each; empty: everything was already so.",
-    )
-    published = serializers.BooleanField(
-        help_text="False: Redis does not answer, or is another installation's; proxies get the change within "
-        "seconds of its return."
-    )
-    not_published = serializers.CharField(required=False, help_text="Only if it is not: why, and what to do.")
-    workers = WorkersSerializer()
-
-
-class ClientKeyChangedSerializer(ClientKeySerializer, KeyOutcomeSerializer):
+class ClientKeyChangedSerializer(ClientKeySerializer, AppliedSerializer):
     effect = serializers.CharField(
         required=False,
         help_text="Only of the first and the last key: what happens to requests without a key from now on.",
@@ -63,7 +50,7 @@ class ClientKeySettingsSerializer(ReadOnlySerializer):
     effect = serializers.CharField(help_text="What that means for requests.")
 
 
-class ClientKeySettingsChangedSerializer(ClientKeySettingsSerializer, KeyOutcomeSerializer):
+class ClientKeySettingsChangedSerializer(ClientKeySettingsSerializer, AppliedSerializer):
     pass
 
 

@@ -28,9 +28,12 @@ class WrittenSerializer(ReadOnlySerializer):
     not_published = serializers.CharField(required=False, help_text="Only if it is not: why, and what to do.")
 
 
-class OutcomeSerializer(WrittenSerializer):
+class AppliedSerializer(WrittenSerializer):
+    workers = WorkersSerializer()
+
+
+class OutcomeSerializer(AppliedSerializer):
     revision = serializers.IntegerField(help_text="Policy revision in force.")
     table_version = serializers.CharField(
         help_text="`epoch:version` of the snapshot that contains the change."
     )
-    workers = WorkersSerializer()
