@@ -1,12 +1,14 @@
 """The timeout sweeper: one timer for all, only while something is registered."""
 
 import asyncio
+import itertools
 import socket
 import time
 
+import pytest
 import uvloop
 
-from routing.http.timeout_sweeper import LATE_S, PERIOD_S, TimeoutSweeper
+from routing.http.timeout_sweeper import AT_ONCE, LATE_S, PERIOD_S, TimeoutSweeper
 from tests.routing.proxy.rig import until
 
 
@@ -31,6 +33,41 @@ async def test_sweeper_runs_while_it_has_members() -> None:
     await until(lambda: second.checks == 2)
     assert (first.checks, later.checks) == (1, 0)
     sweeper.discard(later)
+    await until(lambda: sweeper._timer is None)
+
+
+async def test_thousands_are_checked_in_slices_between_which_others_run() -> None:
+    sweeper = TimeoutSweeper(asyncio.get_running_loop())
+    members = [Member(sweeper, 1) for _ in range(10 * AT_ONCE)]
+    for member in members:
+        sweeper.add(member)
+    checked = [0]
+    while checked[-1] < len(members):
+        await asyncio.sleep(0)
+        checked.append(sum(member.checks for member in members))
+    assert max(after - before for before, after in itertools.pairwise(checked)) == AT_ONCE
+    assert sweeper._timer is None
+
+
+async def test_who_leaves_during_a_sweep_is_not_checked_and_an_error_stops_nothing() -> None:
+    sweeper = TimeoutSweeper(asyncio.get_running_loop())
+
+    class Failing(Member):
+        def check(self, now: float) -> None:
+            for member in leaving:
+                sweeper.discard(member)
+            super().check(now)
+            raise ValueError
+
+    leaving = [Member(sweeper, 1) for _ in range(10)]
+    failing, staying = Failing(sweeper, 1), Member(sweeper, 2)
+    for member in (*leaving, staying, failing):
+        sweeper.add(member)
+    sweeper._left = [*leaving, staying, failing]  # the last one is checked first
+    with pytest.raises(ValueError, match=r"^$"):
+        sweeper._check_some()
+    await until(lambda: staying.checks == 2)
+    assert not any(member.checks for member in leaving)
     await until(lambda: sweeper._timer is None)
 
 
