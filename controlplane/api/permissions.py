@@ -12,6 +12,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from controlplane.access import viewer
 from controlplane.access.grants import NOTHING, Access
 from controlplane.access.references import references_in, references_of
 from controlplane.access.replica_hosts import crossings
@@ -38,6 +39,7 @@ class RoleView(APIView):
         super().perform_authentication(request)
         token = request.auth if isinstance(request.auth, ApiToken) else None
         self.access = access_with(request.user, token)
+        viewer.set_viewer(self.access)
 
     def check_permissions(self, request: Request) -> None:
         super().check_permissions(request)
