@@ -4,7 +4,8 @@ What a view needs is declared there (:attr:`RoleView.roles`); who has which role
 :mod:`controlplane.access`. A fleet that an account may not see does not exist for it: 404.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from rest_framework import exceptions
@@ -21,6 +22,7 @@ from controlplane.models import ApiToken, Fleet
 from controlplane.services.errors import FieldError, Forbidden, NotFound
 from controlplane.services.lookup import no_such_fleet
 from controlplane.services.tokens import access_with
+from controlplane.services.unit_of_work import unit_of_work
 
 ASK = "Ask an administrator."
 
@@ -81,11 +83,13 @@ class RoleView(APIView):
         """What is set in a fleet or replica must not reach beyond the fleets that the account administers.
 
         ``labels``: those that the fleet will have, where they change. ``fleet``, ``replica``: which of those
-        that are there changes. Raises Forbidden.
+        that are there changes. Raises NotFound, Forbidden.
         """
         names = self.access.fleet_names(Role.ADMINISTER)
         if names is None:
             return
+        if fleet:
+            self.check_role(Role.ADMINISTER, fleet)
         if labels is not None and self.access.of_labels(labels) != Role.ADMINISTER:
             words = f"Your role is {self.access.text()}: give the fleet labels with which you administer it."
             raise Forbidden(words, [FieldError("/labels", words)])
@@ -106,6 +110,24 @@ class RoleView(APIView):
         for pointer, crossing in crossings(settings, names, fleet, replica):
             words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
             raise Forbidden(words, [FieldError(pointer, words)])
+
+    @contextmanager
+    def write_of_settings(
+        self,
+        settings: Mapping[str, Any],
+        labels: Mapping[str, str] | None = None,
+        *,
+        fleet: str = "",
+        replica: str = "",
+    ) -> Iterator[None]:
+        """Around a write that :meth:`check_settings` has allowed; with its arguments.
+
+        Others write too between that and the write, while replicas are tried for seconds. So it is looked at
+        again in the transaction, in which nobody else writes. Raises as that does.
+        """
+        with unit_of_work(self.request.user.get_username()):
+            self.check_settings(settings, labels, fleet=fleet, replica=replica)
+            yield
 
 
 def _refuse_below(needed: Role, have: Role | None, words: str, where: str = "") -> None:
