@@ -15,11 +15,12 @@ from rest_framework.views import APIView
 
 from controlplane.access import viewer
 from controlplane.access.grants import NOTHING, Access
+from controlplane.access.host_lookup import look_up
 from controlplane.access.references import references_in, references_of
-from controlplane.access.replica_hosts import crossings
+from controlplane.access.replica_hosts import HostCheck
 from controlplane.access.roles import Role
 from controlplane.models import ApiToken, Fleet
-from controlplane.services.errors import FieldError, Forbidden, NotFound
+from controlplane.services.errors import Conflict, FieldError, Forbidden, NotFound
 from controlplane.services.lookup import no_such_fleet
 from controlplane.services.tokens import access_with
 from controlplane.services.unit_of_work import unit_of_work
@@ -36,6 +37,8 @@ class RoleView(APIView):
     """Methods of addresses without a fleet that also answer who has a role in some fleets only: they leave
     out what is not for them. The others need a role for all fleets."""
     access: Access = NOTHING
+    _addresses: dict[str, tuple[str, ...] | None] | None = None
+    """Of host names that were looked up for this request."""
 
     def perform_authentication(self, request: Request) -> None:
         super().perform_authentication(request)
@@ -107,9 +110,18 @@ class RoleView(APIView):
                     f"administer for all fleets. {ASK}"
                 )
                 raise Forbidden(words, [FieldError(pointer, words)])
-        for pointer, crossing in crossings(settings, names, fleet, replica):
+        hosts = HostCheck(settings, names, fleet, replica)
+        for pointer, crossing in hosts.crossings(self._looked_up(hosts.names)):
             words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
             raise Forbidden(words, [FieldError(pointer, words)])
+
+    def _looked_up(self, names: frozenset[str]) -> Mapping[str, tuple[str, ...] | None]:
+        """Once for a request: in its transaction, others would wait for DNS. Raises Conflict."""
+        if self._addresses is None:
+            self._addresses = look_up(names)
+        elif not names <= self._addresses.keys():
+            raise Conflict("Replicas were registered or changed at the same time: try again.")
+        return self._addresses
 
     @contextmanager
     def write_of_settings(
