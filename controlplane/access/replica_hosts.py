@@ -7,8 +7,8 @@ wants it, such a role sets no ``expose`` but ``inference``, leaves the names of 
 team's there, as they are, and chooses no requests of probes (:mod:`.probe_targets`).
 
 Hosts are compared as the proxy compares them (:mod:`routing.contract.host_synonyms`): a name is also
-each of the addresses that DNS has for it now. So a new host must have an address, and where DNS does not say
-whose a host is, nothing is registered. What DNS says later is not looked at here.
+each of the addresses that DNS has for it now. So a new host must have an address. Another team's name for
+which nobody answers is compared as it is written. What DNS says later is not looked at here.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -96,10 +96,10 @@ class HostCheck:
             return
         others = {place for base in self._others for place in _places(base, base.port, addresses)}
         ports = {base.port for base in self._others}
-        unknown = {base.port for base in self._others if _is_unknown(base.host, addresses)}
 
         def is_doubtful(host: str, port: int) -> bool:
-            return port in unknown or (port in ports and _is_unknown(host, addresses))
+            # Not where theirs is unknown: one name without an answer would close the port to all others.
+            return port in ports and _is_unknown(host, addresses)
 
         for pointer, url in self._sent:
             if (base := _base(url)) is None:

@@ -85,17 +85,22 @@ def test_a_name_without_an_address_could_become_theirs(sam: Api) -> None:
     assert "register it once it has one" in words
 
 
-def test_where_dns_is_silent_nothing_is_registered(sam: Api, api: Api) -> None:
+def test_a_name_for_which_nobody_answers_is_not_registered(sam: Api, api: Api) -> None:
     assert "DNS does not say now" in refused(registered(sam, at("silent.example")), "/url")
     row = {"name": "s", "url": "http://silent.example:8000"}
-    assert registered(api, row, "auction").status_code == 201
-    assert "DNS does not say now" in refused(registered(sam, at("mine.example")), "/url")
-    assert "DNS does not say now" in refused(registered(sam, at("10.0.0.9")), "/url")
+    assert registered(api, row, "find").status_code == 201
     words = refused(sam.patch("/fleets/find?trial=no", {"expose": "all"}), "/expose")
     assert "DNS does not say now" in words
     # What is there stays, and what reaches nothing there too.
-    assert sam.patch("/fleets/find/replicas/a?trial=no", {"max_concurrency": 2}).status_code == 200
+    assert sam.patch("/fleets/find/replicas/s?trial=no", {"max_concurrency": 2}).status_code == 200
     assert sam.patch("/fleets/find?trial=no", {"expose": "inference", "aliases": ["x"]}).status_code == 200
+
+
+def test_their_name_for_which_nobody_answers_closes_the_port_to_nobody(sam: Api, api: Api) -> None:
+    row = {"name": "s", "url": "http://silent.example:8000"}
+    assert registered(api, row, "auction").status_code == 201
+    refused(registered(sam, at("silent.example")), "/url")
+    assert registered(sam, at("10.0.0.9")).status_code == 201
 
 
 def test_their_name_that_has_no_address_leads_nowhere(sam: Api, api: Api) -> None:
