@@ -8,6 +8,7 @@ of their own that comes on top, so that adding them leaves a running Switchyard 
 import fcntl
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -59,7 +60,16 @@ def stamp_of(locks: Path, dev: bool) -> str:
 
 
 def make(venv: Path, locks: Path, dev: bool) -> None:
-    """Make the environment; the stamp comes last, so that a half-made one is never taken for whole."""
+    """Make the environment; the stamp comes last, so that a half-made one is never taken for whole.
+
+    What is behind a symbolic link may be another checkout's: it is used as long as it is current, and never
+    changed.
+    """
+    if venv.is_symlink():
+        raise BootstrapError(
+            f"{venv} is a symbolic link, to an environment that is missing, incomplete or of other locks: "
+            f"remove the link (rm {shlex.quote(str(venv))}), then try again to have one made here."
+        )
     pip = checked_pip()
     python, log = venv / "bin" / "python", venv / "install.log"
     if not is_current(venv, locks, dev=False):

@@ -12,14 +12,24 @@ _PROGRAM = (
 
 
 def write_launcher(venv: Path, project: Path) -> None:
-    """Put the command beside the environment's Python; found by way of links, and after a move of both."""
+    """Put the command beside the environment's Python; found by way of links, and after a move of both.
+
+    Where the environment itself is a link, the project is where the link is: so only links to the command
+    are followed, and ``cd`` takes ``..`` off the path as it is written.
+    """
     target = venv / "bin" / NAME
     inside = os.path.relpath(project, target.parent)
     lines = [
         "#!/bin/sh",
         "# Made by bootstrap/run.py.",
-        'here=$(dirname -- "$(readlink -f -- "$0")")',
-        f'exec "$here/python" -c {shlex.quote(_PROGRAM)} "$here/"{shlex.quote(inside)} "$@"',
+        "at=$0",
+        'while [ -L "$at" ]; do',
+        '    to=$(readlink -- "$at")',
+        '    case $to in /*) at=$to ;; *) at=$(dirname -- "$at")/$to ;; esac',
+        "done",
+        'here=$(CDPATH= cd -- "$(dirname -- "$at")" && pwd)',
+        f'project=$(CDPATH= cd -- "$here/"{shlex.quote(inside)} && pwd)',
+        f'exec "$here/python" -c {shlex.quote(_PROGRAM)} "$project" "$@"',
         "",
     ]
     new = target.with_name(f"{NAME}.new")

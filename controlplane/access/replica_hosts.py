@@ -6,24 +6,25 @@ does not administer has a replica. Where fleets share one all the same, because 
 wants it, such a role sets no ``expose`` but ``inference``, leaves the names of models, which could be another
 team's there, as they are, and chooses no requests of probes (:mod:`.probe_targets`).
 
-Hosts are compared as they are written: a name and its address are two.
+Hosts are compared as the proxy compares them (:mod:`routing.contract.host_synonyms`): a name is also
+each of the addresses that DNS has for it now. So a new host must have an address. Another team's name for
+which nobody answers is compared as it is written. What DNS says later is not looked at here.
 """
 
-import ipaddress
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from controlplane.access.host_lookup import Addresses
 from controlplane.access.probe_targets import CUSTOM, metrics_port, probe_after
 from controlplane.models import Fleet, Replica
-from routing.contract.addresses import parse_base_url
-from routing.contract.embedded_ipv4 import destinations
+from routing.contract.addresses import BaseUrl, parse_base_url
 from routing.contract.exposure import INFERENCE
 from routing.contract.field_rules import below
+from routing.contract.host_synonyms import identities, is_address
 
 Place = tuple[str, int]
 """Host and port."""
 
-_LOOPBACK = "localhost"
 _NAMES_OF_MODELS: Mapping[str, Any] = {"served_model": "", "adapters": []}
 """Fields that say which models clients may name, each with what ``null`` means."""
 _REACHING = {*_NAMES_OF_MODELS, "probe"}
@@ -31,60 +32,119 @@ _STAYS = (
     "the fleet shares a host with one that you do not administer, so that {}: have it changed with "
     "administer for all fleets, or give the fleet hosts of its own."
 )
+_NOT_ASKED = ("",)
+_NAMELESS = (
+    "the host name has no address now, so that it cannot be told from hosts of fleets that you do not "
+    "administer: register it once it has one, or have it registered with administer for all fleets."
+)
+_UNKNOWN = (
+    "DNS does not say now whether a fleet that you do not administer is at this host and port: try again "
+    "later, use an address, or have it registered with administer for all fleets."
+)
 
 
-def crossings(
-    settings: Mapping[str, Any], administered: Container[str], fleet: str = "", replica: str = ""
-) -> Iterator[tuple[str, str]]:
-    """(JSON pointer, what is wrong) of settings as the API is sent them, which reach hosts of others.
+class HostCheck:
+    """Of settings as the API is sent them. First :attr:`names` are looked up, then :meth:`crossings` found.
 
     ``administered``: names of the fleets that are one's own. ``fleet``, ``replica``: whose settings change;
     what it has already may stay.
     """
-    urls = list(_urls_in(settings))
-    said = settings.get("expose") or INFERENCE
-    if not urls and said == INFERENCE and not settings.keys() & _REACHING:
-        return
-    rows = list(Replica.objects.values_list("fleet__name", "name", "url"))
-    others = {place for owner, _, url in rows if owner not in administered for place in _places(url)}
-    kept = next((url for owner, name, url in rows if (owner, name) == (fleet, replica)), None)
-    sent = [(pointer, url) for pointer, url in urls if _normal(url) != kept]
-    for pointer, url in sent:
-        if others.intersection(_places(url)):
-            yield (
-                pointer,
-                "at this host and port is a fleet that you do not administer: use another, or have it "
-                "registered with administer for all fleets.",
-            )
-    stored = Fleet.objects.filter(name=fleet).first() or Fleet()
-    own = [url for owner, _, url in rows if owner == fleet] + [url for _, url in urls]
-    yield from _metrics_crossings(settings, stored, others, own, sent)
-    if any(others.intersection(_places(url)) for url in own):
-        yield from _crossings_of_sharing(settings, stored)
 
+    def __init__(
+        self, settings: Mapping[str, Any], administered: Container[str], fleet: str = "", replica: str = ""
+    ) -> None:
+        self._settings = settings
+        self._fleet = fleet
+        self._sent: list[tuple[str, str]] = []
+        """New URLs, with their pointers."""
+        self._own: list[str] = []
+        """All URLs of the fleet, those that are sent included."""
+        self._others: list[BaseUrl] = []
+        """At ports to which these lead."""
+        self._stored = Fleet()
+        self._metrics_port: int | None = None
+        urls = list(_urls_in(settings))
+        if urls or (settings.get("expose") or INFERENCE) != INFERENCE or settings.keys() & _REACHING:
+            self._read(urls, administered, replica)
 
-def _metrics_crossings(
-    settings: Mapping[str, Any],
-    stored: Fleet,
-    others: set[Place],
-    own: Iterable[str],
-    sent: Iterable[tuple[str, str]],
-) -> Iterator[tuple[str, str]]:
-    """A metrics page is judged as a replica's address is. ``own``: all URLs of the fleet; ``sent``: of these,
-    with their pointers, those that are new."""
-    probe = probe_after(stored.probe, settings)
-    port = metrics_port(probe)
-    if port is None:
-        return
-    words = (
-        "at this host and port of the metrics page is a fleet that you do not administer: use another, or "
-        "have it set with administer for all fleets."
-    )
-    if port != metrics_port(stored.probe):
-        sent = [("/probe/metrics_port" if "metrics_port" in probe else "/probe/preset", url) for url in own]
-    for pointer, url in sent:
-        if others.intersection((host, port) for host, own_port in _places(url) if own_port != port):
-            yield pointer, words
+    def _read(self, urls: list[tuple[str, str]], administered: Container[str], replica: str) -> None:
+        rows = list(Replica.objects.values_list("fleet__name", "name", "url"))
+        kept = next((url for owner, name, url in rows if (owner, name) == (self._fleet, replica)), None)
+        self._stored = Fleet.objects.filter(name=self._fleet).first() or self._stored
+        self._sent = [(pointer, url) for pointer, url in urls if _normal(url) != kept]
+        self._own = [url for owner, _, url in rows if owner == self._fleet] + [url for _, url in urls]
+        ports = {base.port for base in map(_base, self._own) if base is not None}
+        self._metrics_port = metrics_port(probe_after(self._stored.probe, self._settings))
+        theirs = (_base(url) for owner, _, url in rows if owner not in administered)
+        self._others = [
+            base for base in theirs if base is not None and base.port in {*ports, self._metrics_port}
+        ]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Host names that must be looked up: none but those of hosts whose ports others have as well."""
+        ports = {base.port for base in self._others}
+        own = [base for base in map(_base, self._own) if base is not None]
+        if self._metrics_port not in ports:
+            own = [base for base in own if base.port in ports]
+        bases = [*self._others, *own]
+        return frozenset(base.host for base in bases if not is_address(base.host))
+
+    def crossings(self, addresses: Addresses) -> Iterator[tuple[str, str]]:
+        """(JSON pointer, what is wrong). ``addresses``: of all :attr:`names`."""
+        if not self._others:
+            return
+        others = {place for base in self._others for place in _places(base, base.port, addresses)}
+        ports = {base.port for base in self._others}
+
+        def is_doubtful(host: str, port: int) -> bool:
+            # Not where theirs is unknown: one name without an answer would close the port to all others.
+            return port in ports and _is_unknown(host, addresses)
+
+        for pointer, url in self._sent:
+            if (base := _base(url)) is None:
+                continue
+            if others.intersection(_places(base, base.port, addresses)):
+                yield (
+                    pointer,
+                    "at this host and port is a fleet that you do not administer: use another, or have it "
+                    "registered with administer for all fleets.",
+                )
+            elif base.port in ports and addresses.get(base.host, _NOT_ASKED) == ():
+                yield pointer, _NAMELESS
+            elif is_doubtful(base.host, base.port):
+                yield pointer, _UNKNOWN
+        yield from self._metrics_crossings(others, is_doubtful, addresses)
+        own = [base for base in map(_base, self._own) if base is not None]
+        if any(others.intersection(_places(base, base.port, addresses)) for base in own):
+            yield from _crossings_of_sharing(self._settings, self._stored)
+        elif any(is_doubtful(base.host, base.port) for base in own):
+            for pointer, _ in _crossings_of_sharing(self._settings, self._stored):
+                yield pointer, _UNKNOWN
+
+    def _metrics_crossings(
+        self, others: set[Place], is_doubtful: Callable[[str, int], bool], addresses: Addresses
+    ) -> Iterator[tuple[str, str]]:
+        """A metrics page is judged as a replica's address is."""
+        probe = probe_after(self._stored.probe, self._settings)
+        port = self._metrics_port
+        if port is None:
+            return
+        sent: Iterable[tuple[str, str]] = self._sent
+        if port != metrics_port(self._stored.probe):
+            pointer = "/probe/metrics_port" if "metrics_port" in probe else "/probe/preset"
+            sent = [(pointer, url) for url in self._own]
+        for pointer, url in sent:
+            if (base := _base(url)) is None or base.port == port:
+                continue
+            if others.intersection(_places(base, port, addresses)):
+                yield (
+                    pointer,
+                    "at this host and port of the metrics page is a fleet that you do not administer: use "
+                    "another, or have it set with administer for all fleets.",
+                )
+            elif is_doubtful(base.host, port):
+                yield pointer, _UNKNOWN
 
 
 def _crossings_of_sharing(settings: Mapping[str, Any], stored: Fleet) -> Iterator[tuple[str, str]]:
@@ -117,23 +177,23 @@ def _urls_in(settings: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, s
             yield from _urls_in(replica, below(below(at, "replicas"), index))
 
 
-def _places(url: str) -> list[Place]:
-    """Host and port, an IPv4 address also where it is embedded in another. None of what is no URL: that is
-    refused elsewhere."""
+def _base(url: str) -> BaseUrl | None:
+    """None of what is no URL: that is refused elsewhere."""
     try:
-        base = parse_base_url(url)
+        return parse_base_url(url)
     except ValueError:
-        return []
-    host = base.host.removesuffix(".")
-    try:
-        found = destinations(ipaddress.ip_address(host))
-    except ValueError:
-        return [(host, base.port)]
-    return [(_LOOPBACK if each.is_loopback else str(each), base.port) for each in found]
+        return None
+
+
+def _places(base: BaseUrl, port: int, addresses: Addresses) -> list[Place]:
+    """All that this host may be, with a port."""
+    return [(host, port) for host in identities(base.host, addresses.get(base.host) or ())]
+
+
+def _is_unknown(host: str, addresses: Addresses) -> bool:
+    return addresses.get(host, _NOT_ASKED) is None
 
 
 def _normal(url: str) -> str:
-    try:
-        return str(parse_base_url(url))
-    except ValueError:
-        return ""
+    base = _base(url)
+    return "" if base is None else str(base)

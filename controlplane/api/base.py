@@ -12,6 +12,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.access import viewer
 from controlplane.api.pagination import Pages
 from controlplane.api.permissions import RoleView
 from controlplane.models import ApiToken, request_origin
@@ -29,8 +30,9 @@ class ApiView(RoleView):
     """Method → those that it takes."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """Audit entries made meanwhile say where they come from, as soon as :meth:`initial` knows it."""
-        with request_origin.origin_scope(request_origin.SESSION):
+        """Audit entries made meanwhile say where they come from, and errors name the fleets that may be seen,
+        as soon as it is known who asks."""
+        with request_origin.origin_scope(request_origin.SESSION), viewer.viewer_scope():
             return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

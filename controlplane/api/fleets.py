@@ -58,9 +58,11 @@ class FleetList(ApiView):
     def post(self, request: Request) -> Response:
         """As registering a replica: a trial that fails refuses nothing, a forbidden address does."""
         body = body_of(request)
-        self.check_settings(body, fleets.labels_in(body))
+        labels = fleets.labels_in(body)
+        self.check_settings(body, labels)
         tried = trial_service.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
-        change = fleets.create(body, request.user.get_username())
+        with self.write_of_settings(body, labels):
+            change = fleets.create(body, request.user.get_username())
         return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
 
 
@@ -105,7 +107,9 @@ class FleetDetail(ApiView):
         self.check_settings(body, labels, fleet=fleet)
         if trial_wanted(request):
             settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
-        return _answer(fleets.update(fleet, body, request.user.get_username(), if_version=version))
+        with self.write_of_settings(body, labels, fleet=fleet):
+            change = fleets.update(fleet, body, request.user.get_username(), if_version=version)
+        return _answer(change)
 
     @deletes(
         "delete_fleet",

@@ -4,7 +4,8 @@ What a view needs is declared there (:attr:`RoleView.roles`); who has which role
 :mod:`controlplane.access`. A fleet that an account may not see does not exist for it: 404.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from rest_framework import exceptions
@@ -12,14 +13,17 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from controlplane.access import viewer
 from controlplane.access.grants import NOTHING, Access
+from controlplane.access.host_lookup import look_up
 from controlplane.access.references import references_in, references_of
-from controlplane.access.replica_hosts import crossings
+from controlplane.access.replica_hosts import HostCheck
 from controlplane.access.roles import Role
 from controlplane.models import ApiToken, Fleet
-from controlplane.services.errors import FieldError, Forbidden, NotFound
+from controlplane.services.errors import Conflict, FieldError, Forbidden, NotFound
 from controlplane.services.lookup import no_such_fleet
 from controlplane.services.tokens import access_with
+from controlplane.services.unit_of_work import unit_of_work
 
 ASK = "Ask an administrator."
 
@@ -33,11 +37,14 @@ class RoleView(APIView):
     """Methods of addresses without a fleet that also answer who has a role in some fleets only: they leave
     out what is not for them. The others need a role for all fleets."""
     access: Access = NOTHING
+    _addresses: dict[str, tuple[str, ...] | None] | None = None
+    """Of host names that were looked up for this request."""
 
     def perform_authentication(self, request: Request) -> None:
         super().perform_authentication(request)
         token = request.auth if isinstance(request.auth, ApiToken) else None
         self.access = access_with(request.user, token)
+        viewer.set_viewer(self.access)
 
     def check_permissions(self, request: Request) -> None:
         super().check_permissions(request)
@@ -79,11 +86,13 @@ class RoleView(APIView):
         """What is set in a fleet or replica must not reach beyond the fleets that the account administers.
 
         ``labels``: those that the fleet will have, where they change. ``fleet``, ``replica``: which of those
-        that are there changes. Raises Forbidden.
+        that are there changes. Raises NotFound, Forbidden.
         """
         names = self.access.fleet_names(Role.ADMINISTER)
         if names is None:
             return
+        if fleet:
+            self.check_role(Role.ADMINISTER, fleet)
         if labels is not None and self.access.of_labels(labels) != Role.ADMINISTER:
             words = f"Your role is {self.access.text()}: give the fleet labels with which you administer it."
             raise Forbidden(words, [FieldError("/labels", words)])
@@ -101,9 +110,36 @@ class RoleView(APIView):
                     f"administer for all fleets. {ASK}"
                 )
                 raise Forbidden(words, [FieldError(pointer, words)])
-        for pointer, crossing in crossings(settings, names, fleet, replica):
+        hosts = HostCheck(settings, names, fleet, replica)
+        for pointer, crossing in hosts.crossings(self._looked_up(hosts.names)):
             words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
             raise Forbidden(words, [FieldError(pointer, words)])
+
+    def _looked_up(self, names: frozenset[str]) -> Mapping[str, tuple[str, ...] | None]:
+        """Once for a request: in its transaction, others would wait for DNS. Raises Conflict."""
+        if self._addresses is None:
+            self._addresses = look_up(names)
+        elif not names <= self._addresses.keys():
+            raise Conflict("Replicas were registered or changed at the same time: try again.")
+        return self._addresses
+
+    @contextmanager
+    def write_of_settings(
+        self,
+        settings: Mapping[str, Any],
+        labels: Mapping[str, str] | None = None,
+        *,
+        fleet: str = "",
+        replica: str = "",
+    ) -> Iterator[None]:
+        """Around a write that :meth:`check_settings` has allowed; with its arguments.
+
+        Others write too between that and the write, while replicas are tried for seconds. So it is looked at
+        again in the transaction, in which nobody else writes. Raises as that does.
+        """
+        with unit_of_work(self.request.user.get_username()):
+            self.check_settings(settings, labels, fleet=fleet, replica=replica)
+            yield
 
 
 def _refuse_below(needed: Role, have: Role | None, words: str, where: str = "") -> None:

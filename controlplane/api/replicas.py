@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import orjson
@@ -80,7 +81,8 @@ class ReplicaList(ApiView):
         if trial_wanted(request):
             wanted = replicas.registrable(row, body)
             found = trial_service.of_replica(row, wanted["url"], wanted.get("credential") or "")
-        result = replicas.register(fleet, body, request.user.get_username())
+        with self.write_of_settings(body, fleet=fleet):
+            result = replicas.register(fleet, body, request.user.get_username())
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
 
@@ -107,7 +109,8 @@ class ReplicaDetail(ApiView):
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
         """A new address, or one with a new credential, is tried as that of a new replica is."""
         body, version, found = body_of(request), expected_version(request), None
-        if body.keys() - OPERATED:
+        redefines = bool(body.keys() - OPERATED)
+        if redefines:
             self.check_role(Role.ADMINISTER, fleet)
             self.check_settings(body, fleet=fleet, replica=replica)
         if trial_wanted(request) and body.keys() & {"url", "credential"}:
@@ -115,7 +118,8 @@ class ReplicaDetail(ApiView):
             if moved := replicas.moved_to(row, replica, body, version):
                 found = trial_service.of_replica(row, *moved)
         actor = request.user.get_username()
-        result = replicas.update(fleet, replica, body, actor, if_version=version)
+        with self.write_of_settings(body, fleet=fleet, replica=replica) if redefines else nullcontext():
+            result = replicas.update(fleet, replica, body, actor, if_version=version)
         return _answer(result, more={"trial": represented(found) if found else None})
 
     @deletes("remove_replica", "Remove a replica; its requests in flight finish")

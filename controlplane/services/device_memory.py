@@ -9,6 +9,7 @@ cannot slip in together.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from controlplane.access import viewer
 from controlplane.models import Accelerator, Replica
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.validation import unknown_name
@@ -66,9 +67,29 @@ def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[Me
                 places.get((one.fleet, one.replica)) for one in everything if one.accelerator == device.name
             )
             pointer = _place(found, [at for at in new if at is not None], places) or devices[device.name]
-            errors.append(FieldError(pointer, found.message))
+            told = find_overcommit(device.spec, _as_seen(everything, places)) or found
+            errors.append(FieldError(pointer, told.message))
     if errors:
         raise Conflict("\n".join(error.words for error in errors), errors)
+
+
+def _as_seen(claims: Iterable[MemoryClaim], places: Places) -> list[MemoryClaim]:
+    """The same, where those of fleets that may not be seen are one on each device, without a name. A fleet
+    that is written may be seen, also before it is there."""
+    seen = viewer.seen_fleets()
+    written = {fleet for fleet, _ in places}
+    shown: list[MemoryClaim] = []
+    unseen: dict[str, MemoryClaim] = {}
+    for one in claims:
+        if seen is None or one.fleet in seen or one.fleet in written:
+            shown.append(one)
+            continue
+        so_far = unseen.get(one.accelerator, MemoryClaim(one.accelerator, "", ""))
+        unseen[one.accelerator] = so_far._replace(
+            memory_bytes=so_far.memory_bytes + one.memory_bytes,
+            request_bytes=max(so_far.request_bytes, one.request_bytes),
+        )
+    return [*unseen.values(), *shown]
 
 
 def _place(found: Overcommit, newcomers: list[str], places: Places) -> str:

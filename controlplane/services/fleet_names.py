@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.access.viewer import fleet_in_words
 from controlplane.models import Fleet
 from routing.contract.fleet_file.cross_checks import OTHER_NAMES
 from routing.contract.table import Match
@@ -22,7 +23,7 @@ class FleetNames:
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """``rows``: each with a fleet's name and what else leads to it."""
         self._words: dict[str, tuple[str, str]] = {}
-        """Name, alias or adapter → its fleet, and ``an alias of fleet x``."""
+        """Name, alias or adapter → its fleet, and ``an alias``."""
         self._matches: dict[Match, str] = {}
         self._of: dict[str, tuple[list[str], list[Match]]] = {}
         """Fleet → its keys in both."""
@@ -34,9 +35,10 @@ class FleetNames:
         return cls(Fleet.objects.values(*_FIELDS))
 
     def owner_words(self, name: str, other_than: str) -> str:
-        """``an alias of fleet x``, if that is a fleet ``other_than`` this one; else empty."""
+        """``an alias of fleet x``, if that is a fleet ``other_than`` this one; else empty. The fleet is named
+        to those who may see it."""
         fleet, words = self._words.get(name, (other_than, ""))
-        return "" if fleet == other_than else words
+        return "" if fleet == other_than else f"{words} of {fleet_in_words(fleet)}"
 
     def owner_of_match(self, match: Match, other_than: str) -> str:
         """The fleet that it leads to, likewise."""
@@ -59,9 +61,9 @@ class FleetNames:
 
     def _put(self, row: Mapping[str, Any]) -> None:
         fleet = row["name"]
-        words = {fleet: f"the name of fleet {fleet}"}
+        words = {fleet: "the name"}
         for field, word in OTHER_NAMES.items():
-            words.update(dict.fromkeys(row[field], f"an {word} of fleet {fleet}"))
+            words.update(dict.fromkeys(row[field], f"an {word}"))
         matches = msgspec.convert(row["match"], list[Match])
         self._of[fleet] = list(words), matches
         self._words.update((name, (fleet, text)) for name, text in words.items())

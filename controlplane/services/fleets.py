@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from django.db.models import F
 
+from controlplane.access import viewer
 from controlplane.models import Event, Fleet, TableState
 from controlplane.services import device_memory, effective_settings, replicas, revisions, table_size
 from controlplane.services.changes import Change, change_of
@@ -83,10 +84,10 @@ def _checked_new(settings: Mapping[str, Any], names: FleetNames) -> dict[str, An
     problems = [*policy_problems(checked[0].get("policy"), "/policy"), *_replica_problems(settings)]
     kept = accepted(checked, problems)
     if Fleet.objects.filter(name=kept["name"]).exists():
-        words = (
-            f"There is a fleet {kept['name']} already: choose another name, or change that one "
-            f"at /api/v1/fleets/{kept['name']}."
-        )
+        words = f"There is a fleet {kept['name']} already: choose another name"
+        if viewer.may_see(kept["name"]):
+            words += f", or change that one at /api/v1/fleets/{kept['name']}"
+        words += "."
         raise Conflict(words, [FieldError("/name", words)])
     _check_names(kept, None, names)
     return kept
@@ -296,7 +297,9 @@ def _match_problems(kept: Mapping[str, Any], name: str, names: FleetNames) -> It
     listed: set[Match] = set()
     for index, match in enumerate(msgspec.convert(kept.get("match", []), list[Match])):
         if owner := names.owner_of_match(match, name) or (name if match in listed else ""):
-            yield FieldProblem(f"/match/{index}", taken_match(match, owner, name))
+            yield FieldProblem(
+                f"/match/{index}", taken_match(match, owner, name, viewer.fleet_in_words(owner))
+            )
         listed.add(match)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from controlplane.access import viewer
 from controlplane.models import Accelerator, Fleet, HardwareClass, Replica
 from controlplane.services.errors import NotFound
 from controlplane.services.validation import unknown_name
@@ -11,7 +12,9 @@ def fleet_named(name: str, *, lock: bool = False) -> Fleet:
     rows = Fleet.objects.select_for_update() if lock else Fleet.objects.all()
     fleet = rows.filter(name=name).first()
     if fleet is None:
-        raise NotFound(no_such_fleet(name, Fleet.objects.values_list("name", flat=True)))
+        seen = viewer.seen_fleets()
+        known = Fleet.objects.values_list("name", flat=True) if seen is None else seen
+        raise NotFound(no_such_fleet(name, known))
     return fleet
 
 

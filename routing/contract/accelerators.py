@@ -21,11 +21,17 @@ class MemoryClaim(NamedTuple):
 
     accelerator: str
     fleet: str
+    """Empty: this is what replicas ask together whose names are not for who is told."""
     replica: str
     memory_bytes: int = 0
     """All the time."""
     request_bytes: int = 0
     """For each request, whatever its work."""
+
+    @property
+    def holder(self) -> str:
+        """``llm/a``."""
+        return f"{self.fleet}/{self.replica}" if self.fleet else "those that you may not see"
 
 
 def usable_bytes(device: AcceleratorSpec) -> int:
@@ -66,7 +72,7 @@ def find_overcommit(device: AcceleratorSpec, held: Iterable[MemoryClaim]) -> Ove
         holding = f", of which replicas hold {shown_bytes(total)}" if total else ""
         message = (
             f"no request could run on accelerator {device.name}: {_usable_words(device)}{holding}, which "
-            f"leaves {shown_bytes(left)} for requests, and one at {greedy.fleet}/{greedy.replica} takes "
+            f"leaves {shown_bytes(left)} for requests, and one at {greedy.holder} takes "
             f"{shown_bytes(greedy.request_bytes)}"
         )
         return Overcommit(message, "request_bytes", greedy)
@@ -92,7 +98,7 @@ def _usable_words(device: AcceleratorSpec) -> str:
 
 def _sum_words(held: Sequence[MemoryClaim], total: int) -> str:
     """``llm/a 40 GiB + llm/b 40 GiB = 80 GiB``; of a single one only that."""
-    parts = [f"{one.fleet}/{one.replica} {shown_bytes(one.memory_bytes)}" for one in held if one.memory_bytes]
+    parts = [f"{one.holder} {shown_bytes(one.memory_bytes)}" for one in held if one.memory_bytes]
     if len(parts) > _SHOWN:
         rest = len(parts) - _SHOWN
         parts = [*parts[:_SHOWN], f"{rest} more"]

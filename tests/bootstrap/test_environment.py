@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap import environment
+from bootstrap import environment, launcher
 from bootstrap.errors import BootstrapError
 from tests.bootstrap import wheels
 
@@ -143,3 +143,42 @@ def test_an_environment_of_somebody_else_is_not_touched(place: Place) -> None:
     with pytest.raises(BootstrapError, match="was not made by Switchyard"):
         place.ensure()
     assert (place.venv / "precious").exists()
+
+
+def test_an_environment_behind_a_link_is_used_and_never_changed(place: Place) -> None:
+    place.ensure()
+    real = place.venv.rename(place.venv.with_name("elsewhere"))
+    place.venv.symlink_to(real)
+    place.mark()
+    assert place.ensure() == place.venv / "bin" / "python"
+    place.lock(wheels.build(place.wheels, "alpha", "2.0", 2))
+    with pytest.raises(BootstrapError, match=r"is a symbolic link.*remove the link \(rm .*venv\), then try"):
+        place.ensure()
+    assert place.was_left_alone()
+    assert place.value("alpha") == 1
+
+
+def test_a_link_to_nothing_is_one_sentence(place: Place) -> None:
+    place.venv.symlink_to("gone")
+    with pytest.raises(BootstrapError, match="is a symbolic link, to an environment that is missing"):
+        place.ensure()
+
+
+def test_the_command_of_a_linked_environment_is_of_the_project_with_the_link(tmp_path: Path) -> None:
+    """Else ``switchyard down`` would stop what another checkout has started."""
+    real = tmp_path / "disk" / "checkout" / ".venv"
+    (real / "bin").mkdir(parents=True)
+    (real / "bin" / "python").write_text('#!/bin/sh\necho "$3"\n')
+    (real / "bin" / "python").chmod(0o755)
+    launcher.write_launcher(real, real.parent)
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / ".venv").symlink_to(real)
+    (tmp_path / "command").symlink_to("linked/.venv/bin/switchyard")
+    for command, project in (
+        (real / "bin" / "switchyard", real.parent),
+        (linked / ".venv" / "bin" / "switchyard", linked),
+        (tmp_path / "command", linked),
+    ):
+        said = subprocess.run([command], check=True, capture_output=True, text=True, cwd="/").stdout
+        assert said == f"{project}\n"

@@ -1,7 +1,7 @@
 """Shared hosts: which fleets have replicas at the same address, so that a request of one may reach the
 model of another.
 
-Hosts are compared as :mod:`routing.balancing.pool.host_synonyms` says: in their literal synonyms, and by the
+Hosts are compared as :mod:`routing.contract.host_synonyms` says: in their literal synonyms, and by the
 addresses that their names have, as far as those are known (:meth:`SharedHosts.found`).
 
 Theory. Each fleet has its places: host with port, by all that the host may be, and path prefix. A table swap
@@ -15,8 +15,8 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from routing.balancing.pool.host_synonyms import identities, is_address
 from routing.contract.addresses import DEFAULT_PORTS
+from routing.contract.host_synonyms import identities, is_address
 
 Place = tuple[str, str]
 """Host and port; path prefix."""

@@ -156,13 +156,13 @@ def _readable_match(fields: Mapping[str, Any]) -> Match | None:
         return None
 
 
-def taken_match(match: Match, taken_by: str, fleet: str) -> str:
-    """Why ``fleet`` cannot have a match that ``taken_by`` has."""
+def taken_match(match: Match, taken_by: str, fleet: str, in_words: str = "") -> str:
+    """Why ``fleet`` cannot have a match that ``taken_by`` has. ``in_words``: what to call that; not set, by
+    its name."""
     if taken_by == fleet:
         return f"{describe_match(match)} is listed twice: remove one"
-    return (
-        f"{describe_match(match)} leads to fleet {taken_by} already: fleet {fleet} needs another host or path"
-    )
+    owner = in_words or f"fleet {taken_by}"
+    return f"{describe_match(match)} leads to {owner} already: fleet {fleet} needs another host or path"
 
 
 def _one_default(fleets: list[RawEntry], problems: Problems) -> None:

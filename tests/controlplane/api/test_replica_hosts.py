@@ -1,10 +1,13 @@
 """A role for some fleets only does not reach the hosts of other fleets' replicas."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from controlplane.models import Fleet, Replica
+from controlplane.probes import trial_service
+from controlplane.services import fleets, replicas
 from tests.controlplane.api.teams import OWN, THEIRS, new, refused
 from tests.controlplane.conftest import Api
 
@@ -57,3 +60,49 @@ def test_on_a_shared_host_a_team_exposes_inference_alone(sam: Api, api: Api) -> 
     assert sam.patch("/fleets/find/replicas/b?trial=no", {"url": THEIRS, "weight": 2.0}).status_code == 200
     refused(sam.patch("/fleets/find/replicas/b?trial=no", {"url": f"{THEIRS}/x"}), "/url")
     assert Fleet.objects.get(name="find").expose == "inference"
+
+
+HERE = "http://10.0.0.9:8000"
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Does something while the replicas of a write are tried, after it was allowed."""
+
+    def during_the_trial(do: Callable[[], Any]) -> None:
+        def tried(*given: Any) -> Any:
+            do()
+            return {}
+
+        for name in ("of_new_fleet", "of_replica"):
+            monkeypatch.setattr(trial_service, name, tried)
+
+    return during_the_trial
+
+
+WRITES: list[Callable[[Api], Any]] = [
+    lambda sam: sam.post("/fleets", new(HERE)),
+    lambda sam: sam.post("/fleets/find/replicas", {"name": "b", "url": HERE}),
+    lambda sam: sam.patch("/fleets/find/replicas/a", {"url": HERE}),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_who_comes_first_has_the_host(
+    sam: Api, write: Callable[[Api], Any], meanwhile: Callable[[Callable[[], Any]], None]
+) -> None:
+    fleet = Fleet.objects.get(name="auction")
+    meanwhile(lambda: replicas.register(fleet.name, {"name": "b", "url": HERE}, "tests"))
+    pointer = "/replicas/0/url" if write is WRITES[0] else "/url"
+    assert "is a fleet that you do not administer" in refused(write(sam), pointer)
+    assert list(Replica.objects.filter(url=HERE).values_list("fleet__name", flat=True)) == ["auction"]
+
+
+@pytest.mark.parametrize("write", WRITES[1:])
+def test_a_fleet_that_became_another_teams_meanwhile(
+    sam: Api, write: Callable[[Api], Any], meanwhile: Callable[[Callable[[], Any]], None]
+) -> None:
+    meanwhile(lambda: fleets.update("find", {"labels": {"team": "ads"}}, "tests"))
+    answer = write(sam)
+    assert (answer.status_code, answer.json()["detail"][:34]) == (403, "Your account has read-only access.")
+    assert not Replica.objects.filter(url=HERE).exists()

@@ -290,3 +290,15 @@ async def test_images_for_a_generic_fleet_pass(rig: Rig) -> None:
     answer = await ask(client, "POST /fleets/a/score", b' {"model": "b"}', "Content-Type: image/png\r\n")
     assert (answer.status, code_of(answer)) == (403, "model_not_exposed")
     assert len(server.requests) == 3
+
+
+async def test_a_call_without_a_model_on_a_shared_host(rig: Rig) -> None:
+    """A generic fleet's API need not name any."""
+    server = await shared(rig)
+    rig.fleet(server, name="c", protocol="generic", expose="inference")
+    client = await rig.client()
+    for path in ("/v1/completions", "/rerank"):
+        refused = await ask(client, f"POST /fleets/a{path}", b'{"prompt": "x"}')
+        assert (refused.status, code_of(refused)) == (400, "model_missing")
+        assert (await ask(client, f"POST /fleets/c{path}", b'{"prompt": "x"}')).status == 200
+    assert len(server.requests) == 2

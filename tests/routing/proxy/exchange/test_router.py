@@ -401,6 +401,20 @@ async def test_no_default(rig: Rig) -> None:
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "model_missing")
 
 
+@pytest.mark.parametrize("path", ["/v1/completions", "/rerank"])
+async def test_a_generic_fleet_is_named_where_bodies_name_models(rig: Rig, path: str) -> None:
+    replica = await rig.replica("g1")
+    rig.fleet(replica, name="any", protocol="generic", default=False)
+    client = await rig.client()
+    line = f"POST {path}".encode()
+    answer = await client.ask(request(line, b"{}"))
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, "model_missing")
+    assert said_by(await client.ask(request(f"POST /fleets/any{path}".encode(), b"{}"))) == b"g1"
+    assert said_by(await client.ask(request(line, b"{}", b"X-Switchyard-Fleet: any\r\n"))) == b"g1"
+    rig.fleet(replica, name="any", protocol="generic", default=True)
+    assert said_by(await client.ask(request(line, b"{}"))) == b"g1"
+
+
 async def test_unknown_names_are_answered_in_the_callers_shape(rig: Rig) -> None:
     await fleets(rig)
     client = await rig.client()
