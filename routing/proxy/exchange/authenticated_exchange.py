@@ -7,7 +7,6 @@ connection opened. Local replies (the list of models) do not count as use of the
 
 from __future__ import annotations
 
-import asyncio
 from math import ceil
 
 from routing.balancing.pool.pool import Pool
@@ -24,8 +23,6 @@ from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
-FINISH_S = 1.0
-"""Requests of a revoked key may finish for so long."""
 _NOBODY = KeyGrant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
@@ -94,7 +91,7 @@ class AuthenticatedExchange(Exchange):
         if response is not None and response.is_tunnel:
             self.end(error)
         else:
-            asyncio.get_running_loop().call_later(FINISH_S, self._end_unfinished)
+            self.proxy.rechecks.after_a_moment(self._end_unfinished)
 
     def _end_unfinished(self) -> None:
         error = self._objection() if self.client.exchange is self else None
