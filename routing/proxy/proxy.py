@@ -100,11 +100,12 @@ class Proxy:
         self._access_log: AccessLog | None = None
         self._clients: set[Client] = set()
         self.rechecks = Rechecks(self._loop, self._clients)
-        """Of requests in flight, whose key may have been revoked."""
+        """Of requests in flight, whose key may have been revoked, or whose path may be exposed no more."""
         self._follow_keys()
         table.on_manifest = self._follow_manifest
         self._credentials = CredentialWatch(self._loop, table)
         table.on_snapshot = self._credentials.follow
+        table.on_narrowed = self.rechecks.begin
         self.connect_checks = ConnectChecks(self._loop, self.endpoint)
         """Whether replicas that cannot be reached listen."""
         self.rejected = 0

@@ -21,7 +21,16 @@ FINISH_S = 1.0
 class Rechecks:
     """Those of one worker."""
 
-    __slots__ = ("_clients", "_is_asked", "_left", "_loop", "_next", "_unfinished")
+    __slots__ = (
+        "_clients",
+        "_is_asked",
+        "_left",
+        "_loop",
+        "_narrowed",
+        "_next",
+        "_next_narrowed",
+        "_unfinished",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clients: Collection[Client]) -> None:
         """``clients``: all that are connected, at any time."""
@@ -29,14 +38,19 @@ class Rechecks:
         self._clients = clients
         self._left: list[Client] = []
         """Those to look at in this pass."""
+        self._narrowed: set[object] = set()
+        """For :meth:`routing.http.interfaces.RequestHandler.recheck`, in this pass."""
+        self._next_narrowed: set[object] = set()
         self._is_asked = False
         """Whether another pass is to follow."""
         self._unfinished: deque[tuple[float, Callable[[], None]]] = deque()
         """When requests are to be ended, and what ends them."""
         self._next: asyncio.Handle | None = None
 
-    def begin(self) -> None:
-        """Look at all requests that are in flight now. Those that come later are judged when they begin."""
+    def begin(self, *narrowed: object) -> None:
+        """Look at all requests that are in flight now. Those that come later are judged when they begin.
+        ``narrowed``: where less is open than before."""
+        self._next_narrowed.update(narrowed)
         self._is_asked = True
         self._go_on()
 
@@ -67,11 +81,13 @@ class Rechecks:
                 elif self._left:
                     exchange = self._left.pop().exchange
                     if exchange is not None:
-                        exchange.recheck()
+                        exchange.recheck(self._narrowed)
                 elif self._is_asked:
                     self._is_asked = False
                     self._left = list(self._clients)
+                    self._narrowed, self._next_narrowed = self._next_narrowed, set()
                 else:
+                    self._narrowed.clear()
                     break
                 now = monotonic()
         finally:

@@ -7,6 +7,7 @@ connection opened. Local replies (the list of models) do not count as use of the
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import ceil
 
 from routing.balancing.pool.pool import Pool
@@ -81,22 +82,10 @@ class AuthenticatedExchange(Exchange):
         self._reserved = reserved
         return True
 
-    def recheck(self) -> None:
-        """A key that was revoked, or that no longer opens the fleet, ends its requests in flight: a WebSocket
-        at once, others where they have not finished by themselves a moment later."""
-        error = self._objection()
-        if error is None:
-            return
-        response = self.streaming_response
-        if response is not None and response.is_tunnel:
-            self.end(error)
-        else:
-            self.proxy.rechecks.after_a_moment(self._end_unfinished)
-
-    def _end_unfinished(self) -> None:
-        error = self._objection() if self.client.exchange is self else None
-        if error is not None:
-            self.end(error)
+    def recheck(self, narrowed: Container[object]) -> None:
+        """A key that was revoked, or that no longer opens the fleet, ends its requests in flight too."""
+        if not self.end_if(self._objection):
+            Exchange.recheck(self, narrowed)
 
     def _objection(self) -> RoutingError | None:
         """Why the keys in force no longer allow the request; ``None``: they do."""

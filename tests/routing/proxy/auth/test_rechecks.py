@@ -1,6 +1,7 @@
 """Requests in flight are looked at again in short turns of the loop, however many they are."""
 
 import asyncio
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ class Flight:
         self.exchange: Flight | None = self
         self._clock, self._log = clock, log
 
-    def recheck(self) -> None:
+    def recheck(self, narrowed: Container[object]) -> None:
         self._clock.now += rechecks.TURN_S / 10
         self._log.append(self)
 
@@ -79,7 +80,7 @@ async def test_one_that_fails_does_not_keep_the_others(clock: Clock) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: problems.append(context))
     failing = next(iter(clients))
-    failing.recheck = lambda: 1 / 0
+    failing.recheck = lambda narrowed: 1 / 0
     Rechecks(loop, clients).begin()
     await until(lambda: len(log) == 4)
     assert len(problems) == 1
