@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
@@ -275,7 +275,7 @@ class Load:
                 connection.close()
 
 
-def fleet_file(path: Path, replicas: list[Replica], /, **fleet: Any) -> Path:
+def fleet_file(path: Path, replicas: Sequence[Replica], /, **fleet: Any) -> Path:
     """Write a fleet file with one generic default fleet named ``echo``; replaces the file as a whole."""
     entry = {
         "name": "echo",
@@ -292,7 +292,7 @@ def fleet_file(path: Path, replicas: list[Replica], /, **fleet: Any) -> Path:
     return path
 
 
-def snapshot(version: int, replicas: list[Replica], /, epoch: int = 1, **fields: Any) -> FleetSnapshot:
+def snapshot(version: int, replicas: Sequence[Replica], /, epoch: int = 1, **fields: Any) -> FleetSnapshot:
     fleet = fields.get("name", "echo")
     specs = [ReplicaSpec(uid=f"{fleet}/{one.name}", name=one.name, url=one.url) for one in replicas]
     policy = Policy(strategy="round_robin", slow_start_s=0)

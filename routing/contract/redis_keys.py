@@ -63,9 +63,19 @@ MOST_STICKY_IDS = 100_000
 KEEP_STICKY_IDS = """
 local time = redis.call('TIME')
 local now, ttl, most = tonumber(time[1]), tonumber(ARGV[1]), tonumber(ARGV[2])
+local before = {}
 for at = 3, #ARGV, 2 do
-  redis.call('SET', KEYS[1] .. ':' .. ARGV[at], ARGV[at + 1], 'EX', ttl)
-  redis.call('ZADD', KEYS[1], now, ARGV[at])
+  local key = KEYS[1] .. ':' .. ARGV[at]
+  local stored = redis.call('GET', key)
+  local ok, known = pcall(cjson.decode, stored or '')
+  local new = cjson.decode(ARGV[at + 1])
+  if ok and type(known) == 'table' and (known[1] ~= new[1] or known[2] ~= new[2]) then
+    before[#before + 1] = ARGV[at]
+    before[#before + 1] = stored
+  else
+    redis.call('SET', key, ARGV[at + 1], 'EX', ttl)
+    redis.call('ZADD', KEYS[1], now, ARGV[at])
+  end
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ttl)
 local over = redis.call('ZCARD', KEYS[1]) - most
@@ -76,9 +86,10 @@ if over > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[1], 0, over - 1)
 end
 redis.call('EXPIRE', KEYS[1], ttl)
-return 1
+return before
 """
-"""KEYS: STICKY_IDS. ARGV: seconds that an id is kept, most ids, then id and value of each."""
+"""KEYS: STICKY_IDS. ARGV: seconds that an id is kept, most ids, then id and value of each. The first replica
+of an id stays. Returns id and value of each that has another one."""
 
 _STANDING = f"""
 local function standing(key, id, instance, epoch, succeeded, former)

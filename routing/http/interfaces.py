@@ -7,7 +7,7 @@ connection stands here too: an acceptor is given connections, which know it by i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from routing.contract.trusted_proxies import TrustedProxies
@@ -27,6 +27,11 @@ class Connection(Protocol):
     @property
     def idle_since(self) -> float | None:
         """``time.monotonic()`` seconds; ``None``: something is in flight, or has begun."""
+        ...
+
+    @property
+    def silent_since(self) -> float | None:
+        """When it was accepted, as ``time.monotonic()`` seconds; ``None``: something has come since."""
         ...
 
     @property
@@ -151,8 +156,9 @@ class RequestHandler(Protocol):
         """Whether a client that ends its own direction is to get its answer all the same."""
         ...
 
-    def recheck(self) -> None:
-        """What callers may do has changed: end the request if this one's may no longer do it."""
+    def recheck(self, narrowed: Container[object]) -> None:
+        """What callers may do has changed: end the request if this one's may no longer do it. ``narrowed``:
+        where less is open than before."""
 
     def client_gone(self) -> None:
         """The client left. Nothing must be written any more."""

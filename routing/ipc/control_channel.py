@@ -165,10 +165,13 @@ class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True
 
 
 class StickyLearned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
-    """Worker → master: the replica that stores the response (or the conversation) with this id."""
+    """Worker → master: the replica that stores the response (or the conversation) with this id. Master →
+    worker: the replica that does, as another one was heard of before."""
 
     name: str
     place: ReplicaRef
+    from_redis: bool = False
+    """Redis has it, and so it holds whatever this host's workers have learned."""
 
 
 class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):

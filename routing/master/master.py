@@ -39,6 +39,7 @@ from routing.ipc.control_channel import (
     NewCertificate,
     Overrides,
     Siblings,
+    StickyLearned,
     StopAccepting,
     Tables,
 )
@@ -157,9 +158,15 @@ class Master:
     def on_limits_shared(self, share: LimitsShared) -> None:
         self._limits_shared = share
 
-    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
-        self.sticky_ids.learn(name, replica_ref, time.monotonic())
-        if self.upgrade.successor is not None:
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef, from_redis: bool = False) -> None:
+        now = time.monotonic()
+        if not self.sticky_ids.learn(name, replica_ref, now):
+            if from_redis:
+                self.sticky_ids.correct(name, replica_ref)
+            first = self.sticky_ids.find(name, now)
+            if first is not None:
+                self._broadcast(StickyLearned(name=name, place=first))
+        elif self.upgrade.successor is not None:
             self.upgrade.successor.on_sticky_learned(name, replica_ref)
 
     def find_sticky(self, name: str) -> ReplicaRef | None:

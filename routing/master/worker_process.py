@@ -55,7 +55,7 @@ class WorkerOwner(Protocol):
     def on_limits_shared(self, share: LimitsShared) -> None:
         """A worker has learned this proxy's share of the limits."""
 
-    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef, from_redis: bool = False) -> None:
         """A worker has learned which replica stores the response with this id."""
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
@@ -208,7 +208,7 @@ class WorkerProcess:
             case ReplicaStates():
                 self._pending.resolve(message.question, message.fleets)
             case StickyLearned():
-                self._owner.on_sticky_learned(message.name, message.place)
+                self._owner.on_sticky_learned(message.name, message.place, message.from_redis)
             case QuerySticky():
                 replica_ref = self._owner.find_sticky(message.name)
                 self.send(StickyReply(question=message.question, place=replica_ref))

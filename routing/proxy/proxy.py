@@ -39,6 +39,7 @@ from routing.proxy import orca_report
 from routing.proxy.auth.client_keys import ClientKeys
 from routing.proxy.auth.credential_watch import CredentialWatch
 from routing.proxy.auth.key_guesses import KeyGuesses
+from routing.proxy.auth.rechecks import Rechecks
 from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
@@ -97,10 +98,14 @@ class Proxy:
         """Whether requests without a known key are served."""
         self.where_keys_are_made = ""
         self._access_log: AccessLog | None = None
+        self._clients: set[Client] = set()
+        self.rechecks = Rechecks(self._loop, self._clients)
+        """Of requests in flight, whose key may have been revoked, or whose path may be exposed no more."""
         self._follow_keys()
         table.on_manifest = self._follow_manifest
         self._credentials = CredentialWatch(self._loop, table)
         table.on_snapshot = self._credentials.follow
+        table.on_narrowed = self.rechecks.begin
         self.connect_checks = ConnectChecks(self._loop, self.endpoint)
         """Whether replicas that cannot be reached listen."""
         self.rejected = 0
@@ -108,7 +113,6 @@ class Proxy:
         self.acts: Counter[str] = Counter()
         """How often a connection ended at a time limit, by reason."""
         self.draining = False
-        self._clients: set[Client] = set()
         self.connection_limit = ConnectionLimit()
         self._tls: ssl.SSLContext | None = None
         self._trusted = TrustedProxies()
@@ -196,9 +200,7 @@ class Proxy:
         else:
             self.exchange = partial(logged, kind, self._access_log, self)
         if before and before != hashes:
-            for handler in [client.exchange for client in self._clients]:
-                if handler is not None:
-                    handler.recheck()
+            self.rechecks.begin()
 
     def log_to(self, access_log: AccessLog) -> None:
         """From now on every request is logged there."""

@@ -2,7 +2,8 @@
 
 Model servers keep stored responses in their own memory, so a later request that names one must reach the same
 replica. At most ``MAX_IDS`` ids of ``MAX_ID_CHARS`` characters are remembered, the most recently used, each
-for ``STICKY_TTL_S``. A forgotten id is unknown, not wrong.
+for ``STICKY_TTL_S``. A forgotten id is unknown, not wrong. Until then an id stays with the replica that was
+heard of first: another one that names it, of another fleet perhaps, does not take it over.
 """
 
 from collections import OrderedDict
@@ -21,6 +22,10 @@ class ReplicaRef(NamedTuple):
     replica: str
     """Its name when it was learned, for people."""
 
+    def is_same(self, other: "ReplicaRef") -> bool:
+        """Whether both are one replica, however it was called."""
+        return self.uid == other.uid and self.fleet == other.fleet
+
 
 class StickyIds:
     """A bounded LRU map with expiry. Times are monotonic seconds."""
@@ -38,17 +43,29 @@ class StickyIds:
         return len(self._by_id)
 
     def learn(self, name: str, replica_ref: ReplicaRef, now: float) -> bool:
-        """Remember which replica stores an id. Returns False for an id that is empty or too long."""
+        """Remember which replica stores an id. Returns False for an id that is empty or too long, or that
+        another replica stores."""
         if not 0 < len(name) <= MAX_ID_CHARS:
             return False
         by_id = self._by_id
-        by_id[name] = (self._refs.setdefault(replica_ref, replica_ref), now)
-        by_id.move_to_end(name)
+        learned = (self._refs.setdefault(replica_ref, replica_ref), now)
+        known = by_id.setdefault(name, learned)
+        if known is not learned:
+            if not known[0].is_same(replica_ref) and now - known[1] <= STICKY_TTL_S:
+                return False
+            by_id[name] = learned
+            by_id.move_to_end(name)
         while len(by_id) > self._most or now - next(iter(by_id.values()))[1] > STICKY_TTL_S:
             by_id.popitem(last=False)
         if len(self._refs) > self._most:
             self._refs.clear()
         return True
+
+    def correct(self, name: str, replica_ref: ReplicaRef) -> None:
+        """Another replica than the one that is known here was heard of first. Adds no id."""
+        known = self._by_id.get(name)
+        if known is not None:
+            self._by_id[name] = (self._refs.setdefault(replica_ref, replica_ref), known[1])
 
     def all(self) -> list[tuple[str, ReplicaRef]]:
         """All ids with their replicas, in the order of last use."""

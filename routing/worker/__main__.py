@@ -44,6 +44,7 @@ from routing.ipc.control_channel import (
     ReplicaStates,
     Serving,
     Siblings,
+    StickyLearned,
     StickyReply,
     StopAccepting,
     Tables,
@@ -174,7 +175,8 @@ class Worker:
         self._control_plane = module.ControlPlaneClient(
             redis_url, worker, self._applier, self._rng, self._reporter.send
         )
-        self._sticky_lookup.store = self._control_plane.sticky_store
+        self._sticky_lookup.store = store = self._control_plane.sticky_store
+        store.on_stored_before = self._sticky_lookup.on_stored_before
         await self._control_plane.run()
 
     # --- for the reporter (reporter.ReportLink) ----------------------------------------------------------
@@ -298,6 +300,8 @@ class Worker:
                 self._update(self._tell_states(message.question))
             case StickyReply():
                 self._sticky_lookup.resolve(message)
+            case StickyLearned():
+                self._proxy.sticky_registry.correct(message.name, message.place)
             case _:
                 raise ValueError(f"the master sent a {type(message).__name__}")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from routing.contract.exposure import ALL, Expose, required_bit
+from routing.contract.exposure import ALL, ANY_PATH, Expose, required_bit
 from routing.contract.table import FleetSnapshot
 
 
@@ -47,6 +47,13 @@ class Exposed:
     @property
     def is_enforced(self) -> bool:
         return self.expose is not None
+
+    def may_refuse_more(self, before: Exposed) -> bool:
+        """Whether a path that was open before may be closed now, because the fleet exposes something else."""
+        if not self.is_enforced or self.bit == ANY_PATH:
+            return False
+        now, then = [(one.is_enforced, one.bit, one.paths) for one in (self, before)]
+        return now != then
 
     def lists(self, path: bytes) -> bool:
         """Whether a normalised path is one of :attr:`paths`, or below one."""

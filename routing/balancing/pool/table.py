@@ -80,6 +80,8 @@ class Table:
         """Called after each manifest that was applied."""
         self.on_snapshot: Callable[[Pool], None] = _ignore_pool
         """Called with its pool after each snapshot that was applied."""
+        self.on_narrowed: Callable[[Pool], None] = _ignore_pool
+        """Called before that where the fleet may expose less than before."""
         self.on_hosts: Callable[[], None] = _do_nothing
         """Called when :attr:`host_names` may have changed."""
         self._waker: QueueWaker = NullWaker()
@@ -196,6 +198,7 @@ class Table:
         if pool is not None and (snapshot.epoch, snapshot.version) <= pool.version:
             self._unstage(name)
             return False
+        exposed = None if pool is None else pool.exposed
         try:
             if staged is not None:
                 staged.pool.replace(snapshot, staged.pairs, in_steps)
@@ -213,6 +216,8 @@ class Table:
         self.memory.take_fleet(name, pool.replicas, pool.admission.memory_freed)
         self._follow_hosts(name, pool.replicas)
         self._bounds = None
+        if exposed is not None and pool.exposed.may_refuse_more(exposed):
+            self.on_narrowed(pool)
         self.on_snapshot(self.fleets[name])
         return True
 

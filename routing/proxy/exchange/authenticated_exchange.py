@@ -7,7 +7,7 @@ connection opened. Local replies (the list of models) do not count as use of the
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Container
 from math import ceil
 
 from routing.balancing.pool.pool import Pool
@@ -24,8 +24,6 @@ from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
 
-FINISH_S = 1.0
-"""Requests of a revoked key may finish for so long."""
 _NOBODY = KeyGrant(frozenset())
 _HOW = "send it as Authorization: Bearer sy-… or as x-api-key"
 
@@ -84,22 +82,10 @@ class AuthenticatedExchange(Exchange):
         self._reserved = reserved
         return True
 
-    def recheck(self) -> None:
-        """A key that was revoked, or that no longer opens the fleet, ends its requests in flight: a WebSocket
-        at once, others where they have not finished by themselves a moment later."""
-        error = self._objection()
-        if error is None:
-            return
-        response = self.streaming_response
-        if response is not None and response.is_tunnel:
-            self.end(error)
-        else:
-            asyncio.get_running_loop().call_later(FINISH_S, self._end_unfinished)
-
-    def _end_unfinished(self) -> None:
-        error = self._objection() if self.client.exchange is self else None
-        if error is not None:
-            self.end(error)
+    def recheck(self, narrowed: Container[object]) -> None:
+        """A key that was revoked, or that no longer opens the fleet, ends its requests in flight too."""
+        if not self.end_if(self._objection):
+            Exchange.recheck(self, narrowed)
 
     def _objection(self) -> RoutingError | None:
         """Why the keys in force no longer allow the request; ``None``: they do."""

@@ -8,6 +8,8 @@ writes one joined piece of bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container
+from functools import partial
 from time import monotonic
 
 from routing.balancing.attempt.outcome import Outcome
@@ -17,7 +19,7 @@ from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
 from routing.protocols.web_socket import POLICY_VIOLATION
 from routing.proxy.errors import LocalReply, RoutingError
-from routing.proxy.exchange import local_reply, router, sticky_routing, timeouts, tunnel
+from routing.proxy.exchange import exposure_guard, local_reply, router, sticky_routing, timeouts, tunnel
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import HELD_BYTES
 from routing.proxy.exchange.route import AMBIGUOUS, HEALTH, IN_BODY, LOCAL, LOOP, RequestRoute
@@ -216,8 +218,29 @@ class Exchange(UpstreamExchange):
         self.time_out(exceeded)
         return 0.0
 
-    def recheck(self) -> None:
-        """The client keys in force have changed. Without keys nothing depends on them."""
+    def recheck(self, narrowed: Container[object]) -> None:
+        """``narrowed``: pools whose fleet exposes something else than before. If it no longer exposes the
+        request's path, the request ends: a WebSocket at once, others where they have not finished by
+        themselves a moment later."""
+        if self.pool is not None and self.pool in narrowed:
+            self.end_if(partial(exposure_guard.objection, self, self.pool))
+
+    def end_if(self, objection: Callable[[], RoutingError | None]) -> bool:
+        """Whether there is one, which ends the request, now or soon."""
+        error = objection()
+        if error is None:
+            return False
+        response = self.streaming_response
+        if response is not None and response.is_tunnel:
+            self.end(error)
+        else:
+            self.proxy.rechecks.after_a_moment(partial(self._end_unfinished, objection))
+        return True
+
+    def _end_unfinished(self, objection: Callable[[], RoutingError | None]) -> None:
+        error = objection() if self.client.exchange is self else None
+        if error is not None:
+            self.end(error)
 
     def end(self, error: RoutingError) -> None:
         """End the request, whatever its state: with this reply while there is no response, else by cutting

@@ -9,6 +9,7 @@ from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
 from routing.proxy.auth.client_keys import ClientKeys
 from routing.proxy.auth.key_guesses import KeyGuesses
+from routing.proxy.auth.rechecks import Rechecks
 from routing.proxy.connect_check import ConnectChecks
 from routing.proxy.exchange.route import RouteCache
 from routing.proxy.exchange.sticky_registry import StickyRegistry
@@ -33,6 +34,8 @@ class ExchangeContext(Protocol):
     """The client keys of the present manifest."""
     key_guesses: KeyGuesses
     """How many unknown keys have come."""
+    rechecks: Rechecks
+    """Of requests in flight, where what callers may do has changed."""
     keys_optional: bool
     """Whether requests without a known key are served."""
     new_request_id: Callable[[], bytes]

@@ -36,6 +36,23 @@ def check(exchange: ExchangeState, pool: Pool) -> None:
         report_only.count(pool, refusal)
 
 
+def objection(exchange: ExchangeState, pool: Pool) -> RoutingError | None:
+    """Why the fleet, which has changed what it exposes, would now refuse the path of a request that it let
+    in; ``None``: it would not."""
+    route, exposed = exchange.head.route, pool.exposed
+    assert isinstance(route, RequestRoute)
+    if not exposed.is_enforced:
+        return None
+    try:
+        if exposed.entered:
+            _check_neighbours(route, exchange.head.method, pool)
+        _check_path(route, exchange.head.method, pool)
+    except RoutingError as error:
+        words = f"fleet {pool.name!r} no longer exposes this path: {error.message}"
+        return RoutingError(403, "path_not_exposed", words)
+    return None
+
+
 def _check_neighbours(route: RequestRoute, method: bytes, pool: Pool) -> None:
     """Another fleet's replicas, at the same host below a longer path prefix, are none of this fleet's."""
     path = path_of(route.target)

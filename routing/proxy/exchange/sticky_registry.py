@@ -35,6 +35,10 @@ class StickyRegistry:
         if self._ids.learn(name, replica_ref, monotonic()) and self._share is not None:
             self._share(name, replica_ref)
 
+    def correct(self, name: str, replica_ref: ReplicaRef) -> None:
+        """Others have heard of this replica before."""
+        self._ids.correct(name, replica_ref)
+
     def find(self, name: str) -> ReplicaRef | None:
         """The replica that stores it, if this worker knows it."""
         return self._ids.find(name, monotonic())

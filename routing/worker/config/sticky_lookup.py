@@ -49,8 +49,12 @@ class StickyLookup:
             replica_ref = await self.store.find(name)
             if replica_ref is not None:
                 # So that the host's other workers find it at the master.
-                self._send(StickyLearned(name=name, place=replica_ref))
+                self.on_stored_before(name, replica_ref)
         return replica_ref
+
+    def on_stored_before(self, name: str, replica_ref: ReplicaRef) -> None:
+        """Redis has heard of this replica before this host has of another one."""
+        self._send(StickyLearned(name=name, place=replica_ref, from_redis=True))
 
     def resolve(self, answer: StickyReply) -> None:
         self._pending.resolve(answer.question, answer.place)

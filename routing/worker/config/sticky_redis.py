@@ -32,6 +32,8 @@ class RedisStickyStore:
     def __init__(self, client: Any, connected: Callable[[], bool]) -> None:
         self._client = client
         self._connected = connected
+        self.on_stored_before: Callable[[str, ReplicaRef], None] | None = None
+        """Called with each id that was not stored because another replica stores it, and with that one."""
         self._waiting: dict[str, ReplicaRef] = {}
         self._writing: asyncio.Task[None] | None = None
 
@@ -58,10 +60,15 @@ class RedisStickyStore:
             try:
                 for first in range(0, len(waiting), BATCH):
                     await self._store(waiting[first : first + BATCH])
-            except REDIS_ERRORS:
+            except (*REDIS_ERRORS, *DECODE_ERRORS):
                 self._waiting.clear()
 
     async def _store(self, batch: list[tuple[str, ReplicaRef]]) -> None:
         arguments = [part for name, replica_ref in batch for part in (name, _encode(replica_ref))]
         bounds = (round(STICKY_TTL_S), redis_keys.MOST_STICKY_IDS)
-        await self._client.eval(redis_keys.KEEP_STICKY_IDS, 1, redis_keys.STICKY_IDS, *bounds, *arguments)
+        before = await self._client.eval(
+            redis_keys.KEEP_STICKY_IDS, 1, redis_keys.STICKY_IDS, *bounds, *arguments
+        )
+        if self.on_stored_before is not None:
+            for name, stored in zip(before[::2], before[1::2], strict=True):
+                self.on_stored_before(name.decode(), _decode(stored))

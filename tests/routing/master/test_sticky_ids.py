@@ -25,10 +25,12 @@ class Keeping(Replica):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.kept: set[str] = set()
+        self.says = ""
+        """The id of each response; empty: one of its own."""
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         if handler.path == "/v1/responses":
-            name = f"resp_{self.name}_{len(self.kept)}"
+            name = self.says or f"resp_{self.name}_{len(self.kept)}"
             self.kept.add(name)
             self._send(handler, 200, json.dumps({"id": name}).encode())
         else:
@@ -42,8 +44,8 @@ class Keeping(Replica):
 
 
 @pytest.fixture
-def keeping() -> Iterator[list[Replica]]:
-    both: list[Replica] = [Keeping("a"), Keeping("b")]
+def keeping() -> Iterator[list[Keeping]]:
+    both = [Keeping("a"), Keeping("b")]
     yield both
     for replica in both:
         replica.stop()
@@ -65,9 +67,8 @@ def exchange(running: Proxy, method: str, path: str) -> tuple[int, str, dict[str
 def make(running: Proxy, count: int) -> dict[str, str]:
     """Responses, and the replica that made each."""
     answers = [exchange(running, "POST", "/v1/responses") for _ in range(count)]
-    made = {body["id"]: replica for _, replica, body in answers}
-    assert set(made.values()) == {"a", "b"}
-    return made
+    assert {replica for _, replica, _ in answers} == {"a", "b"}
+    return {body["id"]: replica for _, replica, body in answers}
 
 
 def found(running: Proxy, made: dict[str, str]) -> None:
@@ -77,7 +78,7 @@ def found(running: Proxy, made: dict[str, str]) -> None:
 
 
 def test_every_worker_and_every_successor_finds_them(
-    tmp_path: Path, keeping: list[Replica], proxy: Callable[..., Proxy]
+    tmp_path: Path, keeping: list[Keeping], proxy: Callable[..., Proxy]
 ) -> None:
     file = fleet_file(tmp_path / "fleets.yaml", keeping, protocol="openai")
     running = proxy("--fleets", str(file), "--workers", "2").ready()
@@ -91,8 +92,24 @@ def test_every_worker_and_every_successor_finds_them(
     assert exchange(running, "GET", "/v1/responses/resp_nobody")[0] == 404
 
 
+def test_every_worker_keeps_to_the_replica_that_was_heard_of_first(
+    tmp_path: Path, keeping: list[Keeping], proxy: Callable[..., Proxy]
+) -> None:
+    """Also one that has heard the id from another replica first."""
+    for replica in keeping:
+        replica.says = "resp_same"
+    file = fleet_file(tmp_path / "fleets.yaml", keeping, protocol="openai")
+    running = proxy("--fleets", str(file), "--workers", "2").ready()
+    _, first, _ = exchange(running, "POST", "/v1/responses")
+    assert make(running, 12).keys() == {"resp_same"}
+    until(
+        lambda: {exchange(running, "GET", "/v1/responses/resp_same")[1] for _ in range(20)} == {first},
+        "every worker knows the first one",
+    )
+
+
 def test_a_new_parent_finds_what_the_old_one_knew_and_learns_still(
-    tmp_path: Path, keeping: list[Replica], proxy: Callable[..., Proxy]
+    tmp_path: Path, keeping: list[Keeping], proxy: Callable[..., Proxy]
 ) -> None:
     file = fleet_file(tmp_path / "fleets.yaml", keeping, protocol="openai")
     running = proxy("--fleets", str(file), "--workers", "1", "--min-drain-seconds", "0").ready()
@@ -128,7 +145,7 @@ async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
 
 
 def test_proxies_of_other_hosts_find_them_through_redis(
-    keeping: list[Replica], proxy: Callable[..., Proxy], publisher: Publisher, redis_url: str
+    keeping: list[Keeping], proxy: Callable[..., Proxy], publisher: Publisher, redis_url: str
 ) -> None:
     publisher.fleet(snapshot(1, keeping, protocol="openai"))
     publisher.manifest(1)

@@ -49,6 +49,31 @@ async def test_the_oldest_are_forgotten_beyond_the_bound(redis_url: str, redis_c
     await client.aclose()
 
 
+async def test_the_first_replica_of_an_id_keeps_it(redis_url: str, redis_client: "redis.Redis") -> None:
+    """Who came second hears of it; the first one may say it again, and have another name."""
+    client: Any = connect(redis_url)
+    store = RedisStickyStore(client, lambda: True)
+    before: list[tuple[str, ReplicaRef]] = []
+    store.on_stored_before = lambda name, replica_ref: before.append((name, replica_ref))
+    await keep(store, "one", "two")
+    redis_client.expire(redis_keys.sticky_key("two"), 10)
+    store.keep("one", ReplicaRef("g", "u", "a"))
+    store.keep("two", PLACE._replace(replica="b"))
+    store.keep("three", ReplicaRef("g", "v", "a"))
+    assert store._writing is not None
+    await asyncio.wait_for(store._writing, 60)
+    assert before == [("one", PLACE)]
+    assert await store.find("one") == PLACE
+    assert await store.find("two") == PLACE._replace(replica="b")
+    assert redis_client.ttl(redis_keys.sticky_key("two")) > 10
+    assert await store.find("three") == ReplicaRef("g", "v", "a")
+    # What nobody can read is nobody's.
+    redis_client.set(redis_keys.sticky_key("three"), "{")
+    await keep(store, "three")
+    assert await store.find("three") == PLACE
+    await client.aclose()
+
+
 async def test_what_has_expired_leaves_the_index(redis_url: str, redis_client: "redis.Redis") -> None:
     client: Any = connect(redis_url)
     store = RedisStickyStore(client, lambda: True)

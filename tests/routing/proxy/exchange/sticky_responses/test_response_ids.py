@@ -9,6 +9,7 @@ from routing.http.write_tap import WriteTap
 from routing.protocols import openai_responses
 from routing.shared.sticky_ids import MAX_ID_CHARS, STICKY_TTL_S, ReplicaRef, StickyIds
 from tests.routing.proxy.exchange.sticky_responses.response_fleet import (
+    Elsewhere,
     Fleet,
     ask,
     by,
@@ -158,6 +159,49 @@ def test_paths() -> None:
         "GET /v1/models",
     ):
         assert named(line) is None, line
+
+
+async def test_another_fleet_does_not_take_over_an_id(fleet: Fleet) -> None:
+    """Its replica may say any, also one that it has read in a request of somebody who may use both fleets."""
+    keepers = fleet.rig.proxy.sticky_registry
+    others = Elsewhere(fleet.rig)
+    name, replica = await fleet.make()
+    first = ReplicaRef("f", f"f-{replica}", replica)
+    other = await fleet.rig.replica("other")
+    fleet.rig.fleet(other, name="others", protocol="openai", default=False)
+
+    async def says_the_same(connection: ReplicaConnection, seen: Seen) -> None:
+        body = b'{"id": "%b"}' % name.encode()
+        connection.transport.write(OK + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    other.script = says_the_same
+    others.shared.clear()
+    answer = await fleet.client.ask(create("others", previous_response_id=name))
+    assert (answer.status, by(answer)) == (200, "other")
+    assert keepers.find(name) == first
+    assert others.shared == {}
+    assert await fleet.turns(name, 2) == [(200, replica)] * 2
+    answer = await fleet.client.ask(ask(f"GET /v1/responses/{name}"))
+    assert (answer.status, by(answer)) == (200, replica)
+
+
+def test_an_id_stays_with_the_replica_that_was_heard_of_first() -> None:
+    first, second = ReplicaRef("f", "u", "r"), ReplicaRef("g", "v", "s")
+    renamed = first._replace(replica="q")
+    ids = StickyIds()
+    assert ids.learn("id", first, 0.0)
+    assert not ids.learn("id", second, STICKY_TTL_S / 2)
+    assert not ids.learn("id", first._replace(fleet="g"), STICKY_TTL_S / 2)
+    assert ids.all() == [("id", first)]
+    assert ids.learn("id", renamed, STICKY_TTL_S / 2)
+    assert not ids.learn("id", second, STICKY_TTL_S + 1)
+    assert ids.find("id", STICKY_TTL_S + 1) == renamed
+    # Once it is forgotten, another one may have it.
+    assert ids.learn("id", second, 3 * STICKY_TTL_S)
+    assert ids.find("id", 3 * STICKY_TTL_S) == second
+    for name in ("id", "unknown"):
+        ids.correct(name, first)
+    assert ids.all() == [("id", first)]
 
 
 def test_ids_are_bounded_in_number_length_and_age() -> None:
