@@ -166,7 +166,6 @@ GAVE_WAY = {
     "head_timeout": "a head was too slow: 408",
     "pipelined": "a client that sent many further requests before its response was cut off",
     "retry_copy": "a copy kept for a retry was freed",
-    "silent": "a connection from which nothing had come yet was closed",
     "slow_client": "a connection of a slow sender or reader was closed",
     "unread_response": "a client that did not take its response was cut off: there was no memory for it",
     "upload_stalled": "a streamed body whose replica took nothing ended: 408",

@@ -2,22 +2,19 @@
 
 Theory. At the limit a new connection evicts another, the first of these that there is:
 
-1. one that was accepted ``PENDING_S`` ago and from which nothing has come yet, if there are many of these;
-2. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
-3. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
+1. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
+2. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
    begun, so it is closed as after its keep-alive timeout;
-4. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
+3. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
    most connections, the one for the longest time;
-5. any other from which nothing has come yet, if there are many, or whose head is not complete.
+4. any other whose head is not complete.
 
-Which of the silent ones gives way, and how many are many, is in
-:mod:`routing.proxy.limits.silent_connections`; among heads, :mod:`routing.proxy.limits.held_bytes` says it.
+Among heads, which of the oldest gives way is in :mod:`routing.proxy.limits.held_bytes`.
 
 If there is none, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
 
-Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way, and silent
-connections as old as that, if there are many. Then an
+Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way. Then an
 address that has more than its ``SHARE`` of all places, and more than any other has, gets no further one but
 for one of its own. As long as there are places enough it may have any number: many clients may share an
 address. Addresses of trusted proxies have no such limit.
@@ -46,7 +43,6 @@ from routing.http.local_response import response_bytes
 from routing.ipc.descriptors import RESERVED_FREE
 from routing.protocols.errors import error_content
 from routing.proxy.limits.held_bytes import HeldBytes
-from routing.proxy.limits.silent_connections import SilentConnections
 
 IDLE_S = 1.0
 """A connection that has been idle for less is likely to be used in a moment."""
@@ -61,9 +57,9 @@ PIPELINED_BYTES = 32 << 20
 MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
 """All connections are searched for idle ones, or for slow ones, at most this often."""
-SILENT, HALF_HEAD, SLOW, PIPELINED = "silent", "half_head", "slow_client", "pipelined"
+HALF_HEAD, SLOW, PIPELINED = "half_head", "slow_client", "pipelined"
 OVER_SHARE = "address_share"
-"""Reasons, as they are counted: the first four gave way, of the last a new connection was refused."""
+"""Reasons, as they are counted: the first three gave way, of the last a new connection was refused."""
 FOUND_AT_ONCE = 256
 UNASKED = 7
 """Connections in a row whose descriptor is not checked, while there are plenty of descriptors."""
@@ -94,7 +90,6 @@ class ConnectionLimit:
         "_passing",
         "_passing_group",
         "_plenty",
-        "_silent",
         "_slow",
         "_unasked",
         "acts",
@@ -134,7 +129,6 @@ class ConnectionLimit:
         self.refused_at = -REMEMBERED_S
         """``time.monotonic()`` of the last refusal."""
         self._idle = _Search(lambda connection: connection.idle_since, lambda connection: 0)
-        self._silent = SilentConnections()
         self._slow = _Search(lambda connection: connection.slow_since, self.neighbours)
         self._closing: dict[Connection, bool] = {}
         """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
@@ -219,7 +213,7 @@ class ConnectionLimit:
     def _keep_some_free(self, connection: Connection, group: str) -> None:
         """Places run low."""
         now = monotonic()
-        if self._evict_pending(now, now - IDLE_S, connection):
+        if self._evict_head(now - IDLE_S, connection):
             return
         if group and self._has_most(group) and not self._evict(connection, group):
             self.acts[OVER_SHARE] += 1
@@ -235,9 +229,9 @@ class ConnectionLimit:
     def _make_room(self, connection: Connection) -> None:
         now = monotonic()
         if (
-            not self._evict_pending(now, now - PENDING_S, connection)
+            not self._evict_head(now - PENDING_S, connection)
             and not self._evict(connection)
-            and not self._evict_pending(now, now, connection)
+            and not self._evict_head(now, connection)
         ):
             self._turn_away(connection, now)
 
@@ -246,17 +240,6 @@ class ConnectionLimit:
         if refusal_sent:
             self.refuse_one(now)
         self._close(connection, refusal_sent)
-
-    def _evict_pending(self, now: float, before: float, but: Connection) -> bool:
-        """Close a silent connection, or one whose head is incomplete, that began by ``before``. False: there
-        is none."""
-        silent = self._silent.take_oldest(self._connections, self._closing, now, before, but)
-        if silent is None:
-            return self._evict_head(before, but)
-        self.acts[SILENT] += 1
-        silent.close_if_idle()
-        self._close(silent, refusal_sent=True)
-        return True
 
     def _evict_head(self, before: float, but: Connection) -> bool:
         """Close the connection whose head began first, not after ``before``. False: there is none."""
