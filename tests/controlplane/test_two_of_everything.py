@@ -185,6 +185,7 @@ def make_old_events() -> None:
     Event.objects.update(at=timezone.now() - timedelta(days=settings.EVENTS_DAYS + 1))
 
 
+@pytest.mark.long
 def test_every_effect_happens_once(
     redis_server: RedisServer, redis_client: "redis.Redis", tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ for second in range({first}, {first} + 8):
     assert revisions == 1 + 16, "each change happened once"
 
 
+@pytest.mark.long
 def test_a_takeover_and_one_back_while_both_go_on_publishing(
     ours: Database, tmp_path: Path, redis_url: str, redis_client: Any
 ) -> None:
