@@ -187,6 +187,8 @@ class Proxy:
             connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
             return response.status, response.read().decode()
+        except TimeoutError:
+            raise TimeoutError(f"{method} {path} at the admin listener: no response\n{self.log}") from None
         finally:
             connection.close()
 
