@@ -118,4 +118,4 @@ def test_one_that_is_killed_is_told_and_comes_back(stack: Stack, server: MLServe
         until_eligible(stack, "a", "b")
         since = time.monotonic()
         until(lambda: "a" in traffic.replicas(since), "a answers again")
-    assert traffic.failures() == []
+    assert traffic.failures_after_kill() == []

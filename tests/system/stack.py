@@ -164,6 +164,8 @@ class Traffic:
         """What was answered instead of a success."""
         retried: str = ""
         """Why other attempts were made, as the answer tells."""
+        cut: bool = False
+        """Its head came, and not all of its body."""
 
     def __init__(self, stack: Stack, path: str = "", body: object = None, clients: int = 3) -> None:
         self.stack = stack
@@ -193,7 +195,8 @@ class Traffic:
                 retried = answer.headers.get("x-switchyard-retry-reason", "")
                 seen = Traffic.Seen(started, answer.status, answer.replica, said, retried)
             except (OSError, http.client.HTTPException) as error:
-                seen = Traffic.Seen(started, 0, "", repr(error))
+                cut = isinstance(error, http.client.IncompleteRead)
+                seen = Traffic.Seen(started, 0, "", repr(error), cut=cut)
             self.seen.append(seen)
 
     def since(self, moment: float) -> list["Traffic.Seen"]:
@@ -206,6 +209,13 @@ class Traffic:
 
     def failures(self) -> list["Traffic.Seen"]:
         return [seen for seen in self.seen if seen.status != 200]
+
+    def failures_after_kill(self) -> list["Traffic.Seen"]:
+        """Those that a proxy could have prevented when a replica was killed, once. Model servers send an
+        answer's head and its body one after the other: killed between the two, each client may see a cut."""
+        failures = self.failures()
+        cut = [seen for seen in failures if seen.cut]
+        return failures if len(cut) > len(self._threads) else [seen for seen in failures if not seen.cut]
 
     def wait_for(self, number: int, after: float) -> list["Traffic.Seen"]:
         """At least this many answers to requests begun after ``after``."""

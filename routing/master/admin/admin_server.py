@@ -88,8 +88,12 @@ class AdminServer:
         serves what comes after."""
         if self._server is None:
             return
-        self._server.close()
+        # No more are accepted, and the server is closed only once it has those that were: asyncio makes no
+        # transport for one that was accepted just before the close, and leaves its socket open and unread.
+        if self._server.is_serving():
+            asyncio.get_running_loop().remove_reader(self._listener)
         await asyncio.sleep(ACCEPTED_WITHIN_S)
+        self._server.close()
         tasks = [task for task in self._connections.values() if task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=FINISH_S)
