@@ -129,7 +129,7 @@ def refusals(report: WorkerReport) -> list[str]:
 
 
 def _short(report: WorkerReport) -> ComponentStatus:
-    """It has as many connections, or nearly as many descriptors, as it can."""
+    """It has nearly as many connections, or descriptors, as it can."""
     words = f"It {worker_shortages.words(report)}."
     if report.short_of == "connections":
         return ComponentStatus(

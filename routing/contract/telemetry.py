@@ -166,6 +166,7 @@ GAVE_WAY = {
     "head_timeout": "a head was too slow: 408",
     "pipelined": "a client that sent many further requests before its response was cut off",
     "retry_copy": "a copy kept for a retry was freed",
+    "silent": "a connection from which nothing had come yet was closed",
     "slow_client": "a connection of a slow sender or reader was closed",
     "unread_response": "a client that did not take its response was cut off: there was no memory for it",
     "upload_stalled": "a streamed body whose replica took nothing ended: 408",
@@ -219,7 +220,8 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     open_fds: int = 0
     max_fds: int = 0
     short_of: str = ""
-    """``descriptors``: nearly used up; ``connections``: new client connections are refused."""
+    """``descriptors``: nearly used up; ``connections``: client connections are refused, or closed
+    for others."""
     fleets: list[FleetCounters] = []
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""

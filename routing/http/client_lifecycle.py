@@ -8,10 +8,7 @@ server drains. If the client may still be sending, the close lingers: see :mod:`
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import re
-import sys
-import termios
 from collections.abc import Callable
 from time import monotonic
 
@@ -25,6 +22,7 @@ from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, ReadPause
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.tunnel_body import TunnelBody
+from routing.http.unread_bytes import has_unread
 from routing.http.write_tap import WriteListener, WriteTap
 
 LOOK_AGAIN_S = 1.0
@@ -213,6 +211,11 @@ class ClientLifecycle(asyncio.Protocol):
         return None if self.transport.get_write_buffer_size() else self._since
 
     @property
+    def silent_since(self) -> float | None:
+        """See :class:`routing.http.interfaces.Connection`."""
+        return self.idle_since if self._is_new else None
+
+    @property
     def descriptor(self) -> int:
         """The number of the connection's descriptor."""
         number: int = self.transport.get_extra_info("socket").fileno()
@@ -262,18 +265,10 @@ class ClientLifecycle(asyncio.Protocol):
         request at this moment; what has reached the kernel is served.
         """
         if self.exchange is None and self._partial is None and not self._ending:
-            if now - self._since < quiet_s or self._has_unread():
+            if now - self._since < quiet_s or has_unread(self.descriptor):
                 return True
             self._linger(now, answered=False)
         return self.busy
-
-    def _has_unread(self) -> bool:
-        """Whether bytes have come that the loop has not read yet."""
-        try:
-            unread = fcntl.ioctl(self.descriptor, termios.FIONREAD, bytes(4))
-        except (OSError, ValueError):
-            return False
-        return int.from_bytes(unread, sys.byteorder) > 0
 
     def check(self, now: float) -> None:
         exchange = self.exchange
@@ -325,7 +320,7 @@ class ClientLifecycle(asyncio.Protocol):
             self._host.acts[HEAD_TIMEOUT] += 1
             error = RequestRefused(408, "head_timeout", "the request head was not complete in time")
             self._refuse(error, self._partial.beginning)
-        elif not self._has_unread():
+        elif not has_unread(self.descriptor):
             self._linger(now, answered=False)
 
     # Ending.

@@ -30,6 +30,11 @@ class Connection(Protocol):
         ...
 
     @property
+    def silent_since(self) -> float | None:
+        """When it was accepted, as ``time.monotonic()`` seconds; ``None``: something has come since."""
+        ...
+
+    @property
     def descriptor(self) -> int:
         """The number of the connection's descriptor."""
         ...

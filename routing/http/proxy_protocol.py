@@ -202,6 +202,10 @@ class ProxyProtocolLayer(asyncio.Protocol):
         return None if self._data else self._since
 
     @property
+    def silent_since(self) -> float | None:
+        return self.idle_since
+
+    @property
     def descriptor(self) -> int:
         number: int = self._transport.get_extra_info("socket").fileno()
         return number

@@ -181,6 +181,10 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         return None if begun else self._since
 
     @property
+    def silent_since(self) -> float | None:
+        return self.idle_since
+
+    @property
     def descriptor(self) -> int:
         number: int = self._socket.get_extra_info("socket").fileno()
         return number

@@ -6,7 +6,8 @@ Theory. Each of these states ends by itself, and the end is logged too:
 exhausted       no descriptor can be opened: see :mod:`routing.worker.acceptor`. Idle connections to replicas
                 stay, because present clients are served over them; a new connection closes an idle one first
 "descriptors"   exhausted, or more than ``SCARCE`` of all are in use
-"connections"   connections of clients are being refused, because all are in use
+"connections"   connections of clients are being refused or displaced for lack of places: see
+                :mod:`routing.proxy.limits.connection_limit`
 =============== ==================================================================================
 """
 
@@ -47,7 +48,7 @@ class OverloadMonitor:
         self._exhausted = False
         self._scarce = False
         self._counted_at = -COUNT_EVERY_S
-        self._refused_before = 0
+        self._refused_before = self._displaced_before = 0
         self._sample(time.monotonic())
 
     async def run(self, acceptor: Acceptor) -> None:
@@ -73,19 +74,20 @@ class OverloadMonitor:
         short: Short = ""
         if self._exhausted or self._scarce:
             short = "descriptors"
-        elif limit.refusing(now):
+        elif limit.is_short(now):
             short = "connections"
         if short == self.short_of:
             if not short:
-                self._refused_before = limit.refused
+                self._refused_before, self._displaced_before = limit.refused, limit.displaced
             return
         self.short_of = short
         if short == "descriptors":
             words = "%d of %d file descriptors are in use: raise the limit (ulimit -n, LimitNOFILE), or give "
             log.warning(words + "--max-connections a lower number", self.in_use or self.limit, self.limit)
         elif short:
-            words = "new connections are refused: all %d places for clients are in use; raise "
-            log.warning(words + "--max-connections or ulimit -n, or add workers", limit.most)
+            words = "client connections are closed or refused for lack of places, of which there are %d: "
+            log.warning(words + "raise --max-connections or ulimit -n, or add workers", limit.most)
         else:
-            words = "there are descriptors and places for connections again; %d connections were refused"
-            log.warning(words, limit.refused - self._refused_before)
+            words = "there are descriptors and places for connections again; %d connections were refused, "
+            refused = limit.refused - self._refused_before
+            log.warning(words + "and %d closed for others", refused, limit.displaced - self._displaced_before)

@@ -9,6 +9,7 @@ stalled      80 uploads of 8 MiB − 1 byte, whose fleet only the body names; th
 large        500 uploads of 8 MiB to the slow replica
 streams      2,000 uploads, whose fleet the path names, to the replica that reads only heads
 heads        5,000 half heads, at 1,000 places
+silent       5,000 connections that send nothing, 700 a second, at 500 places
 readers      200 clients that read nothing of a large response, at 100 places
 readers-many 2,000 of them, with places for all
 ============ =========================================================================================
@@ -61,9 +62,9 @@ FLOOD = bytes(MIB)
 NARROW = 16_384
 HEAD = "POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-RAMP_S = {"streams": 0.1, "readers-many": 0.1}
+RAMP_S = {"silent": 0.07, "streams": 0.1, "readers-many": 0.1}
 """Pause after every 50 connections, else 0.02 s: what is asked is what they hold, not how fast they come."""
-PLACES = {"heads": 1000, "readers": 100}
+PLACES = {"heads": 1000, "silent": 500, "readers": 100}
 
 
 def body(model: str, size: int) -> bytes:
@@ -243,6 +244,11 @@ async def half_head(port: int, source: str) -> None:
     await asyncio.Event().wait()
 
 
+async def silence(port: int, source: str) -> None:
+    await connect(port, source)
+    await asyncio.Event().wait()
+
+
 async def slow_reader(port: int, source: str) -> None:
     _, writer = await connect(port, source)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -255,6 +261,7 @@ ATTACKS: dict[str, tuple[int, Callable[[int, str], Awaitable[None]]]] = {
     "large": (500, large),
     "streams": (2000, stream),
     "heads": (5000, half_head),
+    "silent": (5000, silence),
     "readers": (200, slow_reader),
     "readers-many": (2000, slow_reader),
 }

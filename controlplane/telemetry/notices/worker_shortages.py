@@ -47,5 +47,5 @@ class ShortageNotifier(Notifier[str]):
 def words(report: WorkerReport) -> str:
     """What the worker does, for a sentence that begins with it."""
     if report.short_of == "connections":
-        return f"refuses new connections: it has {report.max_clients} client connections, its maximum"
+        return f"closes or refuses client connections: it may have {report.max_clients} at a time"
     return f"has {report.open_fds} of {report.max_fds} file descriptors in use"

@@ -203,7 +203,7 @@ def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
         samples = [(labels, getattr(report, field)) for labels, report in reports]
         out.family(f"switchyard_worker_{name}", "gauge", help_text, samples)
     short = [(labels, int(bool(report.short_of))) for labels, report in reports]
-    help_text = "1 while the worker is close to its limit of open files or refuses connections."
+    help_text = "1 while the worker is close to its limit of open files, or refuses or displaces connections."
     out.family("switchyard_worker_short", "gauge", help_text, short)
 
 

@@ -2,22 +2,27 @@
 
 Theory. At the limit a new connection evicts another, the first of these that there is:
 
-1. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
-2. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
+1. one that was accepted ``PENDING_S`` ago and from which nothing has come yet, if there are many of these;
+2. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
+3. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
    begun, so it is closed as after its keep-alive timeout;
-3. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
+4. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
    most connections, the one for the longest time;
-4. any other whose head is not complete.
+5. any other from which nothing has come yet, if there are many, or whose head is not complete.
 
-Among heads, which of the oldest gives way is in :mod:`routing.proxy.limits.held_bytes`.
+Which of the silent ones gives way, and how many are many, is in
+:mod:`routing.proxy.limits.silent_connections`; among heads, :mod:`routing.proxy.limits.held_bytes` says it.
 
 If there is none, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
 
-Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way. Then an
-address that has more than its ``SHARE`` of all places, and more than any other has, gets no further one but
-for one of its own. As long as there are places enough it may have any number: many clients may share an
-address. Addresses of trusted proxies have no such limit.
+Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way, and silent
+connections as old as that, if there are many. Then an address that has more than its ``SHARE`` of all places,
+and more than any other has, gets no further one but for one of its own. As long as there are places enough it
+may have any number: many clients may share an address. Addresses of trusted proxies have no such limit.
+
+A worker is short of places when a connection is refused or displaced: closed for another, though it was not
+idle between two requests. A flood that only displaces its own is seen so as well.
 
 A connection that is closing still holds its descriptor until the client has closed too. So at most
 ``MAX_CLOSING`` connections may be closing at a time: beyond that those that have been closing longest are
@@ -43,6 +48,7 @@ from routing.http.local_response import response_bytes
 from routing.ipc.descriptors import RESERVED_FREE
 from routing.protocols.errors import error_content
 from routing.proxy.limits.held_bytes import HeldBytes
+from routing.proxy.limits.silent_connections import SilentConnections
 
 IDLE_S = 1.0
 """A connection that has been idle for less is likely to be used in a moment."""
@@ -57,14 +63,14 @@ PIPELINED_BYTES = 32 << 20
 MAX_CLOSING = 16
 SEARCH_EVERY_S = 0.1
 """All connections are searched for idle ones, or for slow ones, at most this often."""
-HALF_HEAD, SLOW, PIPELINED = "half_head", "slow_client", "pipelined"
+SILENT, HALF_HEAD, SLOW, PIPELINED = "silent", "half_head", "slow_client", "pipelined"
 OVER_SHARE = "address_share"
-"""Reasons, as they are counted: the first three gave way, of the last a new connection was refused."""
+"""Reasons, as they are counted: the first four gave way, of the last a new connection was refused."""
 FOUND_AT_ONCE = 256
 UNASKED = 7
 """Connections in a row whose descriptor is not checked, while there are plenty of descriptors."""
 REMEMBERED_S = 3.0
-"""After a refusal, the worker counts as refusing connections for this long."""
+"""After one was refused or displaced, the worker counts as short of places for this long."""
 
 
 def _refusal() -> bytes:
@@ -90,15 +96,17 @@ class ConnectionLimit:
         "_passing",
         "_passing_group",
         "_plenty",
+        "_silent",
         "_slow",
         "_unasked",
         "acts",
+        "displaced",
         "evicted",
         "heads",
         "most",
         "pipelined",
         "refused",
-        "refused_at",
+        "short_at",
     )
 
     def __init__(self) -> None:
@@ -126,9 +134,12 @@ class ConnectionLimit:
         self.refused = 0
         self.evicted = 0
         """Idle ones that were closed to make room."""
-        self.refused_at = -REMEMBERED_S
-        """``time.monotonic()`` of the last refusal."""
+        self.displaced = 0
+        """Others that were closed to make room."""
+        self.short_at = -REMEMBERED_S
+        """``time.monotonic()`` of when one was last refused or displaced."""
         self._idle = _Search(lambda connection: connection.idle_since, lambda connection: 0)
+        self._silent = SilentConnections()
         self._slow = _Search(lambda connection: connection.slow_since, self.neighbours)
         self._closing: dict[Connection, bool] = {}
         """Closed by this limit and not yet gone. False: its refusal is counted when it is aborted."""
@@ -213,7 +224,7 @@ class ConnectionLimit:
     def _keep_some_free(self, connection: Connection, group: str) -> None:
         """Places run low."""
         now = monotonic()
-        if self._evict_head(now - IDLE_S, connection):
+        if self._evict_pending(now, now - IDLE_S, connection):
             return
         if group and self._has_most(group) and not self._evict(connection, group):
             self.acts[OVER_SHARE] += 1
@@ -229,9 +240,9 @@ class ConnectionLimit:
     def _make_room(self, connection: Connection) -> None:
         now = monotonic()
         if (
-            not self._evict_head(now - PENDING_S, connection)
+            not self._evict_pending(now, now - PENDING_S, connection)
             and not self._evict(connection)
-            and not self._evict_head(now, connection)
+            and not self._evict_pending(now, now, connection)
         ):
             self._turn_away(connection, now)
 
@@ -240,6 +251,19 @@ class ConnectionLimit:
         if refusal_sent:
             self.refuse_one(now)
         self._close(connection, refusal_sent)
+
+    def _evict_pending(self, now: float, before: float, but: Connection) -> bool:
+        """Close a silent connection, or one whose head is incomplete, that began by ``before``. False: there
+        is none."""
+        silent = self._silent.take_oldest(self._connections, self._closing, now, before, but)
+        if silent is not None:
+            self.acts[SILENT] += 1
+            silent.close_if_idle()
+            self._close(silent, refusal_sent=True)
+        elif not self._evict_head(before, but):
+            return False
+        self._displace_one(now)
+        return True
 
     def _evict_head(self, before: float, but: Connection) -> bool:
         """Close the connection whose head began first, not after ``before``. False: there is none."""
@@ -269,17 +293,22 @@ class ConnectionLimit:
             self.acts[SLOW] += 1
             slow.give_way(REFUSAL)
             self._close(slow, refusal_sent=True)
+            self._displace_one(now)
             return True
         return False
 
     def refuse_one(self, now: float) -> None:
         """Count a refusal."""
         self.refused += 1
-        self.refused_at = now
+        self.short_at = now
 
-    def refusing(self, now: float) -> bool:
-        """Whether connections have been refused within the last ``REMEMBERED_S``."""
-        return now - self.refused_at < REMEMBERED_S
+    def _displace_one(self, now: float) -> None:
+        self.displaced += 1
+        self.short_at = now
+
+    def is_short(self, now: float) -> bool:
+        """Whether connections have been refused or displaced within the last ``REMEMBERED_S``."""
+        return now - self.short_at < REMEMBERED_S
 
     def _close(self, connection: Connection, refusal_sent: bool) -> None:
         self.heads.end(connection)

@@ -302,7 +302,7 @@ def test_workers_at_their_limits(api: Api, around: Around, llm: str) -> None:
     answer = api.get("/system")
     full, short = answer.json()["proxies"]
     assert (full["level"], full["state"]) == ("bad", "full")
-    assert full["words"] == "It refuses new connections: it has 96 client connections, its maximum."
+    assert full["words"] == "It closes or refuses client connections: it may have 96 at a time."
     assert full["cure"].startswith("Raise --max-connections or ulimit -n")
     assert (short["level"], short["state"]) == ("warn", "short")
     assert short["words"] == "It has 240 of 256 file descriptors in use."

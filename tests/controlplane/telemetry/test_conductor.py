@@ -378,7 +378,7 @@ def test_a_shortage_and_its_lasting_end_are_written_once(
 
     assert second(1) == []
     full = {"short_of": "connections", "max_clients": 96}
-    told = ["worker host/1/0 refuses new connections: it has 96 client connections, its maximum"]
+    told = ["worker host/1/0 closes or refuses client connections: it may have 96 at a time"]
     assert second(2, **full) == told
     assert second(3) == told
     assert second(4, **full) == told

@@ -47,7 +47,7 @@ def test_an_overload_that_a_former_leader_told_ends_without_a_duration() -> None
 
 def test_a_shortage_of_another_resource_is_another_one() -> None:
     notifier = ShortageNotifier()
-    full = "worker host/1/0 refuses new connections: it has 96 client connections, its maximum"
+    full = "worker host/1/0 closes or refuses client connections: it may have 96 at a time"
     assert tell(notifier, shortage("connections"), 0.0) == [full]
     assert tell(notifier, shortage("connections"), 1.0) == []
     used = "worker host/1/0 has 250 of 256 file descriptors in use"

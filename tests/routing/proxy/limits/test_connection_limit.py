@@ -7,6 +7,7 @@ import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -214,6 +215,8 @@ async def test_half_heads_give_way_before_anybody_is_refused(rig: Rig, replica: 
     assert (await regular.ask(GET)).status == 200
     assert limit.refused == 0
     assert limit.acts[HALF_HEAD] >= 60
+    assert limit.displaced == limit.acts[HALF_HEAD]
+    assert limit.is_short(monotonic())
     assert len(limit.heads) <= 50
     assert await half[0].ends() == REFUSAL
     half[-1].send(GET[10:])
@@ -242,6 +245,8 @@ async def test_half_heads_have_a_bound_of_memory(rig: Rig, replica: Replica) -> 
         (await rig.client()).send(head)
     await until(lambda: limit.acts[HALF_HEAD] == 5)
     assert limit.heads.held <= 100_000
+    # It is memory that was short.
+    assert not limit.is_short(monotonic())
 
 
 async def test_slow_readers_make_room(rig: Rig, replica: Replica, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,6 +264,7 @@ async def test_slow_readers_make_room(rig: Rig, replica: Replica, monkeypatch: p
     gate.open.set()
     assert (await (await rig.client()).ask(GET)).status == 200
     assert (limit.acts[SLOW], limit.refused) == (1, 0)
+    assert limit.is_short(monotonic())
     # The replica's side is free as well.
     await until(lambda: sum(pool.counters.in_flight for pool in rig.table.fleets.values()) == 2)
 
