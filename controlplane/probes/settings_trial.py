@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.models import Fleet, Replica, ReplicaHealth
 from controlplane.probes import trial_probe, trial_service
 from controlplane.services import fleets
-from controlplane.services.dropping import Drop, NeedsConfirmation, ServingReplica, serving
+from controlplane.services.dropping import Drop, NeedsConfirmation, ServingReplica, counted, serving
 from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import check_version
 from routing.contract.defaults import without_defaults
@@ -113,7 +113,7 @@ def _confirm(found: Mapping[str, tuple[Settings, Lost]], token: str) -> None:
     lost = {name: each for name, (_, each) in found.items() if each}
     if not lost:
         return
-    now = Counter(one.fleet for one in serving())
+    now = Counter(one.fleet for one in counted(serving(), lost))
     drop = Drop(
         lost=sorted(ServingReplica(name, row.name, row.url) for name, rows in lost.items() for row in rows),
         before=now.total(),

@@ -4,11 +4,14 @@ What serves are replicas that operators let take requests: active, with a weight
 of them out counts before and after. It is refused with a token that stands for exactly this loss, so that
 what is confirmed is what was shown; nothing is written, and other writes go on meanwhile. Deleting one named
 thing needs none of this: the name is the confirmation.
+
+Who may see some fleets only (:mod:`controlplane.access.viewer`) writes to these: of theirs alone it must be
+most, so that no number tells of others. Among fewer, most is reached sooner: the guard only gets stricter.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -16,6 +19,7 @@ from django.db.models import F, FloatField, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils.crypto import salted_hmac
 
+from controlplane.access import viewer
 from controlplane.models import Replica
 from controlplane.services.errors import ServiceError
 
@@ -80,6 +84,14 @@ def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[ServingRepli
     return frozenset(ServingReplica(*row) for row in taking.values_list("fleet__name", "name", "url"))
 
 
+def counted(replicas: frozenset[ServingReplica], losing: Container[str]) -> frozenset[ServingReplica]:
+    """Of these, those in fleets that the viewer may see. A fleet that loses some counts whoever asks."""
+    seen = viewer.seen_fleets()
+    if seen is None:
+        return replicas
+    return frozenset(one for one in replicas if one.fleet in seen or one.fleet in losing)
+
+
 def drop_between(before: frozenset[ServingReplica], after: frozenset[ServingReplica]) -> Drop | None:
     """``None``: at most half of all replicas, of each fleet that loses any, and of all fleets go."""
     lost = before - after
@@ -97,6 +109,8 @@ def confirmed(token: str, replicas: QuerySet[Replica] | None = None) -> Iterator
     serves and ``token`` is not that of this loss. ``replicas``: see :func:`serving`."""
     before = serving(replicas)
     yield
-    drop = drop_between(before, serving(replicas))
+    after = serving(replicas)
+    losing = {one.fleet for one in before - after}
+    drop = drop_between(counted(before, losing), counted(after, losing))
     if drop is not None and token != drop.token:
         raise NeedsConfirmation(drop)

@@ -1,6 +1,6 @@
 """Errors name no fleet that the account may not see."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -8,11 +8,14 @@ from django.contrib.auth.models import User
 
 from controlplane.access import viewer
 from controlplane.access.grants import Access, Grant
-from controlplane.models import Fleet, ForcedPasswordChange
-from controlplane.services import accelerators, accounts, fleets, tokens
+from controlplane.models import Fleet, ForcedPasswordChange, ReplicaHealth
+from controlplane.services import accelerators, accounts, dropping, fleets, tokens
+from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import Invalid, NotFound
 from tests.controlplane.api.teams import LABELS, OWN, THEIRS, new
 from tests.controlplane.conftest import Api
+from tests.controlplane.probes import servers
+from tests.controlplane.probes.servers import HttpServer
 
 GIB = 1024**3
 MATCH = {"host": "sale.example"}
@@ -106,3 +109,43 @@ def test_a_fleet_that_was_deleted_meanwhile(tom: Api) -> None:
     with viewer.viewer_scope(TOM), pytest.raises(NotFound) as refused:
         fleets.update("find", {}, "tom")
     assert refused.value.detail == 'There is no fleet "find"; there are none yet.'
+
+
+# --- What is to be confirmed counts no replica of theirs ---
+
+
+def test_a_restored_revision_that_takes_all_out(tom: Api, api: Api) -> None:
+    for weight in (0, 2):
+        assert tom.patch("/fleets/find/replicas/a", {"weight": weight}).status_code == 200
+    path = "/fleets/find/revisions/2/restore"
+    said = told(tom.post(path), 409)
+    assert "1 of 1 replicas that take requests go out at once: find/a. " in said
+    refused = api.post(path).json()
+    assert "1 of 3 replicas that take requests go out at once: find/a. " in refused["detail"]
+    # The token stands for the loss, whoever asked.
+    assert tom.post(f"{path}?confirm={refused['confirm']}").status_code == 200
+
+
+@pytest.fixture
+def server() -> Iterator[HttpServer]:
+    with HttpServer(servers.ready) as server:
+        yield server
+
+
+def test_settings_with_which_all_would_fail(tom: Api, api: Api, server: HttpServer) -> None:
+    answer = tom.post("/fleets?trial=no", new(server.url))
+    assert answer.status_code == 201, answer.content
+    ReplicaHealth.objects.update(state="ready", has_passed=True)
+    server.answer = servers.says(200, path="/health")
+    change = {"probe": {"preset": "http", "path": "/nope"}}
+    said = told(tom.patch("/fleets/mine", change), 409)
+    assert "1 of 2 replicas that take requests go out at once: mine/a. " in said
+    assert "1 of 4 replicas" in api.patch("/fleets/mine", change).content.decode()
+
+
+def test_what_goes_is_counted_though_it_may_not_be_seen(tom: Api) -> None:
+    """No role lets that happen; the guard does not rely on it."""
+    auction = Fleet.objects.get(name="auction")
+    with viewer.viewer_scope(TOM), pytest.raises(NeedsConfirmation) as refused, dropping.confirmed(""):
+        auction.replicas.update(weight=0)
+    assert refused.value.detail.startswith("2 of 3 replicas that take requests go out at once: auction/")
