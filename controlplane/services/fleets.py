@@ -187,15 +187,14 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     after = {name: fields[_COLUMNS.get(name, name)] for name in different}
     lines = effective_settings.differences(before, after)
     _check_names(kept, fleet, write.fleet_names)
-    if fields.get("is_default"):
-        lines += _take_default(write, fleet.name)
+    taken = _take_default(write, fleet.name) if fields.get("is_default") else []
     write.save_fleet(fleet, **fields)
     if {"aliases", "adapters", "match", "is_default"} & fields.keys():
         write.manifest_changed()
     write.audit("fleets.update", fleet.name, before, after)
     text = f"{write.actor} changed fleet {fleet.name}: {'; '.join(lines)}"
     write.event(Event.Kind.ADMIN, text, fleet=fleet)
-    return lines
+    return lines + taken
 
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
@@ -237,13 +236,14 @@ def described(fleet: Fleet) -> dict[str, Any]:
 def _take_default(write: UnitOfWork, name: str) -> list[str]:
     """At most one fleet is the default: the one that was, no longer is, and what it lost is said there too.
 
-    Returns what changed.
+    Returns what changed, for who wrote it and so may see both fleets. Events name only their own: who reads
+    them may not see the other.
     """
     lines = []
     for former in Fleet.objects.filter(is_default=True).exclude(name=name):
         Fleet.objects.filter(pk=former.pk).update(is_default=False, edit_version=F("edit_version") + 1)
         write.audit("fleets.update", former.name, {"default": True}, {"default": False})
-        text = f"{write.actor} made {name} the default fleet in place of {former.name}"
+        text = f"{write.actor} made another fleet the default in place of {former.name}"
         write.event(Event.Kind.ADMIN, text, fleet=former)
         lines.append(f"default: moved from fleet {former.name}; requests that name no fleet now go to {name}")
     return lines

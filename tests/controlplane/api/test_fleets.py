@@ -269,7 +269,7 @@ def test_a_fleet_that_loses_the_default_is_told(
     taken = "default: moved from fleet one; requests that name no fleet now go to two"
     assert made["changed"] == ["created with 0 replicas", taken]
     texts = Event.objects.filter(fleet__name="one").values_list("text", flat=True)
-    assert "anna made two the default fleet in place of one" in texts
+    assert "anna made another fleet the default in place of one" in texts
     audit = AuditEntry.objects.get(verb="fleets.update", target="one")
     assert (audit.before, audit.after) == ({"default": True}, {"default": False})
     back = api.patch("/fleets/one", {"default": True}).json()

@@ -149,3 +149,24 @@ def test_what_goes_is_counted_though_it_may_not_be_seen(tom: Api) -> None:
     with viewer.viewer_scope(TOM), pytest.raises(NeedsConfirmation) as refused, dropping.confirmed(""):
         auction.replicas.update(weight=0)
     assert refused.value.detail.startswith("2 of 3 replicas that take requests go out at once: auction/")
+
+
+# --- Events ---
+
+
+def test_a_default_that_moves(tom: Api, api: Api) -> None:
+    """Each of the two fleets has an event, which does not name the other."""
+
+    def texts(reader: Api) -> list[str]:
+        return [row["text"] for row in reader.get("/events").json()["results"]]
+
+    assert api.patch("/fleets/auction", {"default": True}).status_code == 200
+    moved = api.patch("/fleets/find", {"default": True})
+    assert "default: moved from fleet auction; requests" in moved.json()["changed"][1]
+    assert api.patch("/fleets/auction", {"default": True}).status_code == 200
+    assert texts(tom)[:2] == [
+        "anna made another fleet the default in place of find",
+        "anna changed fleet find: default: false → true",
+    ]
+    assert "auction" not in told(tom.get("/events"), 200)
+    assert "anna made another fleet the default in place of auction" in texts(api)
