@@ -3,9 +3,9 @@ with test tools.
 
 Lint and types come first because they are quick, beside each other; pytest comes last, so that its closing
 line is the last but one thing said. All of them run even when one fails; the exit status is 1 when any did.
-Arguments go to pytest; ``--lint-only`` leaves the tests out. Left to ``--long`` are the tests marked
-``long``, and those that touch a database once more, on a PostgreSQL of their own. Those marked ``faults``
-need the machine for themselves: ``make test-faults``.
+Arguments go to pytest; if they name tests, all of these run. ``--lint-only`` leaves the tests out. Left to
+``--long`` are the tests marked ``long``, and those that touch a database once more, on a PostgreSQL of their
+own. Those marked ``faults`` need the machine for themselves: ``make test-faults``.
 """
 
 import os
@@ -32,7 +32,7 @@ PYTEST = [sys.executable, "-m", "pytest"]
 IN_FOUR = ["-n", "4", "--no-loadscope-reorder"]
 """Twice as many as a small machine has cores: many tests wait for a process of their own. Tests of one file
 run in one process, see tests/conftest.py."""
-TESTS: dict[str, list[str]] = {"tests": [*PYTEST, *IN_FOUR, "-m", "not long and not faults"]}
+QUICK = ["-m", "not long and not faults"]
 ON_POSTGRES = [*PYTEST, *IN_FOUR, "-m", "database and not long and not browser and not system"]
 """Those tests that touch a database. Without PostgreSQL they are skipped, with ``CI=true`` that fails."""
 LONG: dict[str, list[str]] = {
@@ -47,8 +47,8 @@ def main(arguments: list[str]) -> int:
         if "--long" in arguments:
             lint, tests = {}, LONG
         else:
-            given = [*PYTEST, *IN_FOUR, *arguments]
-            lint, tests = LINT, {"tests": given} if arguments else TESTS
+            chosen = [] if names_tests(arguments) else QUICK
+            lint, tests = LINT, {"tests": [*PYTEST, *IN_FOUR, *chosen, *arguments]}
         if "--lint-only" in arguments:
             tests = {}
         failed = check_beside_each_other(lint, data)
@@ -56,6 +56,11 @@ def main(arguments: list[str]) -> int:
     print(f"{len(lint) + len(tests)} checks in {time.monotonic() - started:.0f} s: ", end="")
     print("failed: " + ", ".join(failed) if failed else "all passed")
     return 1 if failed else 0
+
+
+def names_tests(arguments: list[str]) -> bool:
+    """Whether pytest is told which files, folders or tests to run."""
+    return any((PROJECT / argument.partition("::")[0]).exists() for argument in arguments)
 
 
 def check_beside_each_other(steps: dict[str, list[str]], data: str) -> list[str]:

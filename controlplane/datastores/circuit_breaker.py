@@ -41,11 +41,10 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._tripped_at: float | None = None
         self._prober: threading.Thread | None = None
-        self._reset = threading.Event()
-        self._reset.set()
 
     @property
     def tripped(self) -> bool:
+        """Whether calls fail at once now."""
         return self._tripped_at is not None
 
     def check(self) -> None:
@@ -75,22 +74,17 @@ class CircuitBreaker:
             self._trip(error)
             raise
 
-    def wait_reset(self, limit_s: float) -> bool:
-        """Whether it is reset, at the latest after ``limit_s`` seconds."""
-        return self._reset.wait(limit_s)
-
     def _trip(self, error: redis.TimeoutError) -> None:
         with self._lock:
-            if self._tripped_at is not None:
+            if self.tripped:
                 return
             self._tripped_at = self._clock()
-            self._reset.clear()
             self._keep_probing()
         logger.warning("Redis does not respond, calls fail at once until it does: %s", error)
 
     def _keep_probing(self) -> None:
         """Also where a fork has left the thread behind."""
-        if self._tripped_at is not None and (self._prober is None or not self._prober.is_alive()):
+        if self.tripped and (self._prober is None or not self._prober.is_alive()):
             # A daemon: a server that never answers must not keep the process from ending.
             self._prober = threading.Thread(target=self._probe, name="redis-probe", daemon=True)
             self._prober.start()
@@ -100,6 +94,5 @@ class CircuitBreaker:
             time.sleep(self._probe_every_s)
         with self._lock:
             tripped_at, self._tripped_at, self._prober = self._tripped_at, None, None
-            self._reset.set()
         if tripped_at is not None:
             logger.warning("Redis responds again, after %.1f s", self._clock() - tripped_at)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import msgspec
 import redis
-import redis.asyncio
 
 from controlplane.probes import keys
 from routing.contract.load_report import ReportedLoad, decode_stored
@@ -60,15 +59,6 @@ def read_of(client: "redis.Redis", uids: Sequence[str]) -> dict[str, LastProbe]:
     now, stored = pipeline.execute()
     found = {uid.encode(): text for uid, text in zip(uids, stored, strict=True) if text is not None}
     return decode(now, found)
-
-
-async def aread(client: "redis.asyncio.Redis") -> dict[str, LastProbe]:
-    """As :func:`read`, on an event loop."""
-    pipeline = client.pipeline(transaction=False)
-    pipeline.time()
-    pipeline.hgetall(keys.LAST)
-    now, stored = await pipeline.execute()
-    return decode(now, stored)
 
 
 def decode(now: tuple[int, int], stored: dict[bytes, bytes]) -> dict[str, LastProbe]:

@@ -2,7 +2,6 @@
 
 import msgspec
 import redis
-import redis.asyncio
 
 from controlplane.telemetry.frames import WINDOW_S, Point, coarse_history_key, history_key
 from routing.contract.decode_errors import DECODE_ERRORS
@@ -52,16 +51,11 @@ def read(client: "redis.Redis", name: str = ALL, *, coarse: bool = False) -> lis
     return _decode(client.lrange(_key(name, coarse), 0, -1))
 
 
-async def aread(client: "redis.asyncio.Redis", name: str = ALL, *, coarse: bool = False) -> list[Point]:
-    """As :func:`read`, on an event loop."""
-    return _decode(await client.lrange(_key(name, coarse), 0, -1))
-
-
 def _key(name: str, coarse: bool) -> str:
     return coarse_history_key(name) if coarse else history_key(name)
 
 
-def _decode(stored: list[bytes] | list[bytes | str]) -> list[Point]:
+def _decode(stored: list[bytes]) -> list[Point]:
     points = []
     for text in stored:
         try:

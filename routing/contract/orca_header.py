@@ -16,7 +16,6 @@ import msgspec
 
 from routing.contract.load_report import ReportedLoad, fraction, non_negative, parse_number, request_count
 
-FIELD = b"endpoint-load-metrics"
 MAX_BYTES = 4096
 MAX_FIGURES = 64
 

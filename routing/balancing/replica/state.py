@@ -1,12 +1,28 @@
 """One replica's live state in one worker: in flight, outstanding work, learned speed, ejection.
 
-The objects here only hold state, grouped by who writes it: :mod:`routing.balancing.attempt` (counting),
-:mod:`routing.balancing.replica.sibling_load` (load of sibling workers), :mod:`routing.balancing.learning`
-(speed, latency), :mod:`routing.balancing.outlier` (ejection, slow start) and, for
-:attr:`Replica.wrr_credit`, round robin. All times are ``time.monotonic()`` seconds.
+The objects here only hold state. All times are ``time.monotonic()`` seconds. What each pick reads, or each
+begin and settle writes, is flat in :class:`Replica`: one level less to look up. All other state is in small
+objects, in the modules beside this one.
 
-What each pick reads, or each begin and settle writes, is flat in :class:`Replica`: one level less to look up.
-All other state is in small objects, in the modules beside this one.
+Who sets the fields of :class:`Replica` (a test compares this list with the code):
+
+- ``attempt.attempt``: in_flight, work, load, load_work, awaited_since, last_heard_at, stall_exempt, picked,
+  succeeded, failed, output_tokens
+- ``attempt.tunnel``, an attempt without a response: picked, stall_exempt
+- ``replica.sibling_load``: peer_in_flight, peer_load, peer_load_work, queued, queued_work, external_load,
+  external_load_work, and with these load, load_work
+- ``learning.fleet_speed``: seconds_per_work, cost
+- ``learning.latency_ewma``: answer_s; speed_by_load, favour are reset on return
+- ``learning.latency_by_load``: speed_by_load
+- ``learning.tail_weight``: favour
+- ``outlier.effective_weight``: ramp, share, concurrency, limit, limited, slot_freed, weighed_by,
+  weighed_spec, and cost, of which ramp is a part
+- ``outlier.outlier_detector``: last_heard_at, if it refused a request, or another worker has let it back
+- ``admission.memory_leases``: memory
+- ``admission.fleet_warmup``: checking_since
+- ``strategies.smooth_wrr``: wrr_credit
+- ``strategies.prefix_affinity``: draw_seed, prefixes
+- ``pool.endpoint_set``: cells, cell_view, cell_at, leaving; wrr_credit, reset when weights change
 """
 
 from collections.abc import Callable
@@ -122,7 +138,6 @@ class Replica:
         self.load_reports = LoadReports()
 
         # Load. Each pick reads `load`, `load_work` and, where there is a limit, `in_flight` and the peers'.
-        # Attempts write the first two groups at each begin and settle; `sibling_load` writes the rest.
         self.in_flight = 0
         self.work = 0.0
         """Of this worker's requests in flight."""
@@ -153,7 +168,7 @@ class Replica:
         self.speed_by_load: SpeedByLoad = UNKNOWN_BY_LOAD
         """Kept while a strategy asks for it."""
 
-        # What outlier detection goes by. Attempts write the first three; it writes the rest.
+        # What outlier detection goes by.
         self.last_heard_at = 0.0
         """When the last byte came from the replica, in this worker; or when another worker let it back."""
         self.awaited_since = 0.0
@@ -166,8 +181,7 @@ class Replica:
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
 
-        # What strategies read at each pick. `outlier.effective_weight` writes the ramp, the share and the
-        # limits, on the slow timer; `learning` the cost and the response times.
+        # What strategies read at each pick. `outlier.effective_weight` writes on the slow timer.
         self.ramp = 1.0
         """Part of its weight that slow start and soft ejection leave: above 0, at most 1.0."""
         self.share = 1.0

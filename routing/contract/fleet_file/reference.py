@@ -65,14 +65,6 @@ def refreshed(page: str) -> str:
     return _MARKED.sub(lambda match: match[1] + _table(match["name"]) + match[3], page)
 
 
-def tables_in(page: str) -> list[str]:
-    """Names of the tables that a page has marks for."""
-    return [match["name"] for match in _MARKED.finditer(page)]
-
-
-TABLES = [*SECTIONS, "presets", "pages", "reserved"]
-
-
 def _table(name: str) -> str:
     if name == "presets":
         rows = [

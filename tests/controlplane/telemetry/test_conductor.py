@@ -94,16 +94,15 @@ def test_each_tenth_second_becomes_a_coarse_point(
     assert coarse[1].at == fine[19].at
 
 
-async def test_history_can_be_read_on_an_event_loop(redis_client: "redis.Redis", redis_url: str) -> None:
+def test_history_is_cut_to_its_length(redis_client: "redis.Redis") -> None:
     point = frames.Point(at=1.0, rps=2.0, p50_s=None, p99_s=None, errors_per_s=0.0, in_flight=3)
     pipeline = redis_client.pipeline()
     for _ in range(history.FINE_POINTS + 5):
         history.append(pipeline, "digits", point, point)
     pipeline.execute()
-    async with redis.asyncio.Redis.from_url(redis_url) as client:
-        assert await history.aread(client, "digits") == [point] * history.FINE_POINTS
-        assert len(await history.aread(client, "digits", coarse=True)) == history.FINE_POINTS + 5
-        assert await history.aread(client, "unknown") == []
+    assert history.read(redis_client, "digits") == [point] * history.FINE_POINTS
+    assert len(history.read(redis_client, "digits", coarse=True)) == history.FINE_POINTS + 5
+    assert history.read(redis_client, "unknown") == []
 
 
 def test_only_the_leader_works_and_the_other_follows_at_once_when_it_ends(

@@ -1,5 +1,5 @@
 /** Trial probe: probes a URL once, as the health probes will, and shows the result. Writes nothing. */
-import { api, ApiProblem, curl } from "../api.js";
+import { api, ApiProblem } from "../api.js";
 import { sentence } from "../format.js";
 import { html } from "../html.js";
 import { Shape } from "../components/state.js";
@@ -127,9 +127,4 @@ export function TrialProbeResult({ trial, use, useWords }) {
       <span class="muted"> ${found.fits.words}</span></span>`}
     ${!good && found.outcome !== "refused" && html`<span class="muted">You can register it anyway. Until a probe passes its state is checking, and it gets no requests.</span>`}
   </div>`;
-}
-
-/** The trial for a terminal. @param {TrialProbe} trial */
-export function trialProbeCommand(trial) {
-  return curl("POST", PATH, { ...trial.body(), url: trial.draft.text("url") || "http://10.0.0.1:8000" });
 }

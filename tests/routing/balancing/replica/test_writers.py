@@ -1,0 +1,37 @@
+"""The list of who sets which field of a replica, held to the code."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from routing.balancing.replica import state
+
+BALANCING = Path(state.__file__).parents[1]
+FIELDS = set(state.Replica.__slots__)
+NAMES = {"replica", "self.replica", "best"}
+"""What the code calls a replica where it sets a field of one."""
+
+
+def targets(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Assign):
+        return [each for target in node.targets for each in getattr(target, "elts", [target])]
+    return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
+
+
+def written(file: Path) -> set[str]:
+    nodes = [target for node in ast.walk(ast.parse(file.read_text())) for target in targets(node)]
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    return FIELDS & {node.attr for node in attributes if ast.unparse(node.value) in NAMES}
+
+
+def test_the_list_says_what_the_code_does() -> None:
+    listed = defaultdict(set)
+    for module, words in re.findall(r"^- ``([\w.]+)``([^-]*)", state.__doc__ or "", re.MULTILINE):
+        listed[module] = FIELDS & set(re.findall(r"\w+", words))
+    found = {}
+    for file in sorted(BALANCING.rglob("*.py")):
+        fields = written(file)
+        if fields and file.name != "state.py":
+            found[".".join(file.relative_to(BALANCING).with_suffix("").parts)] = fields
+    assert dict(listed) == found
