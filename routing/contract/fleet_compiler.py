@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Mapping
 
+from routing.contract.copied_settings import COPIED
 from routing.contract.fleet_file.structs import FleetEntry, FleetFile, ReplicaEntry
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 
@@ -61,18 +62,12 @@ def _replica(fleet: FleetEntry, entry: ReplicaEntry, weights: Mapping[str, float
         weight = weights[entry.hardware] if entry.hardware else 1.0
     return ReplicaSpec(
         uid=replica_uid(fleet.name, entry.name),
-        name=entry.name,
-        url=entry.url,
         weight=weight,
         hardware=entry.hardware,
         admin_state=entry.admin_state or "active",
         health="ready",
         health_source="assumed",
-        max_concurrency=entry.max_concurrency,
         accelerators=entry.accelerators,
-        memory_bytes=entry.memory_bytes,
-        request_bytes=entry.request_bytes,
-        request_bytes_per_work=entry.request_bytes_per_work,
-        site=entry.site,
         credential=entry.credential or fleet.credential,
+        **{name: getattr(entry, name) for name in COPIED},
     )

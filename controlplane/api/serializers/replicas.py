@@ -4,7 +4,10 @@ from rest_framework import serializers
 
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.outcomes import OutcomeSerializer
+from controlplane.api.serializers.rule_fields import Field, setting_fields
 from controlplane.api.serializers.trials import TrialSerializer
+from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.structs import ReplicaEntry
 
 ADMIN_STATES = ["active", "draining", "maintenance"]
 HEALTH = ["checking", "ready", "unready", "down"]
@@ -31,35 +34,29 @@ class DrainedAtSerializer(ReadOnlySerializer):
     expires_in_s = serializers.IntegerField()
 
 
+_WORDS = {
+    "name": "",
+    "url": "",
+    "weight": "As set; null: the weight of its hardware class.",
+    "max_concurrency": "",
+    "accelerators": "Accelerators that it runs on.",
+    "memory_bytes": "Memory that it holds permanently on each of them; null: not set.",
+    "request_bytes": "Memory that a request takes on each of them while it runs.",
+    "request_bytes_per_work": "The same, for each unit of its estimated work.",
+    "site": "Site where it is; empty: local to proxies of every site.",
+    "credential": "Where to find its bearer token, never the token itself; empty: the fleet's.",
+}
+"""Settings that the reference describes otherwise in an answer than in a request."""
+_AFTER = {"name": "uid", "weight": "effective_weight"}
+"""Setting → the field that belongs to it and follows it."""
+
+
 class ReplicaSerializer(ReadOnlySerializer):
-    name = serializers.CharField()
+    # Every setting of a replica has a field: made from its rule, unless it is declared here. No docstring,
+    # for the reference would show it.
     uid = serializers.CharField()
-    url = serializers.CharField()
     hardware = serializers.CharField(allow_null=True)
-    weight = serializers.FloatField(
-        allow_null=True, help_text="As set; null: the weight of its hardware class."
-    )
     effective_weight = serializers.FloatField()
-    max_concurrency = serializers.IntegerField(allow_null=True)
-    accelerators = serializers.ListField(
-        child=serializers.CharField(), help_text="Accelerators that it runs on."
-    )
-    memory_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Memory that it holds permanently on each of them; null: not set."
-    )
-    request_bytes = serializers.IntegerField(
-        help_text="Memory that a request takes on each of them while it runs."
-    )
-    request_bytes_per_work = serializers.FloatField(
-        help_text="The same, for each unit of its estimated work."
-    )
-    site = serializers.CharField(
-        allow_blank=True, help_text="Site where it is; empty: local to proxies of every site."
-    )
-    credential = serializers.CharField(
-        allow_blank=True,
-        help_text="Where to find its bearer token, never the token itself; empty: the fleet's.",
-    )
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
     health = HealthSerializer()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports.")
@@ -77,6 +74,16 @@ class ReplicaSerializer(ReadOnlySerializer):
     )
     created_at = serializers.DateTimeField()
     updated_at = serializers.DateTimeField()
+
+    def get_fields(self) -> dict[str, Field]:
+        """Settings in their order, then what else is declared."""
+        declared = super().get_fields()
+        fields: dict[str, Field] = {}
+        for name, setting in setting_fields(REPLICA, ReplicaEntry, _WORDS).items():
+            fields[name] = setting
+            if name in _AFTER:
+                fields[_AFTER[name]] = declared[_AFTER[name]]
+        return fields | declared
 
 
 class ReplicaChangedSerializer(ReplicaSerializer, OutcomeSerializer):

@@ -1,0 +1,44 @@
+"""Rows → snapshots: every setting of a replica gets to the table, as it does from a fleet file."""
+
+from msgspec.structs import asdict, replace
+
+from controlplane.models import Fleet
+from controlplane.publishing import publisher
+from controlplane.services import fleet_files
+from routing.contract.fleet_compiler import compile_fleet_file
+from routing.contract.fleet_file import loads
+from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.structs import ReplicaEntry
+
+FILE = """
+hardware: [{name: big, weight: 4}]
+accelerators: [{name: n1/gpu0, memory_bytes: 1000}]
+fleets:
+  - name: llm
+    protocol: openai
+    credential: "env:ALL"
+    replicas:
+      - {name: a, url: "http://10.0.0.1:8000", hardware: big}
+      - {name: b, url: "http://10.0.0.2:8000", hardware: big, weight: 0.5, max_concurrency: 2,
+         accelerators: [n1/gpu0], memory_bytes: 500, request_bytes: 7, request_bytes_per_work: 0.5,
+         site: north, credential: "env:B", admin_state: draining}
+"""
+
+
+def test_the_example_sets_every_setting() -> None:
+    [fleet] = loads(FILE).fleets
+    settings, defaults = asdict(fleet.replicas[1]), asdict(ReplicaEntry(name="", url=""))
+    assert {name for name in REPLICA.fields if settings[name] != defaults[name]} == REPLICA.fields.keys()
+
+
+def test_rows_and_the_file_that_made_them_give_the_same_replicas() -> None:
+    """But for its uid and its health, which a file does not know."""
+    file = loads(FILE)
+    fleet_files.apply(file, "tests")
+    published = publisher.snapshot_of(Fleet.objects.get()).replicas
+    _, [compiled] = compile_fleet_file(file)
+    known = ("uid", "health", "health_source", "has_passed")
+    assert [
+        replace(one, **{name: getattr(other, name) for name in known})
+        for one, other in zip(published, compiled.replicas, strict=True)
+    ] == compiled.replicas
