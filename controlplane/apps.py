@@ -1,3 +1,5 @@
+"""Django app of the control plane: connects its system checks and signal handlers when it starts."""
+
 from django.apps import AppConfig
 from django.conf import settings
 

@@ -1,4 +1,4 @@
-"""Signing in, and choosing a password of one's own."""
+"""Login and password change: the two pages, both with limits of wrong passwords (brute force)."""
 
 from typing import Any, cast
 

@@ -1,3 +1,5 @@
+"""Django app of the dashboard: its templates and static files."""
+
 from django.apps import AppConfig
 
 

@@ -1,4 +1,7 @@
-"""Who is asking, by API token. Browsers use their session (REST framework's own, with its CSRF check)."""
+"""Token authentication: ``Authorization: Token …`` for API clients.
+
+Browsers use session authentication, which is REST framework's own, with its CSRF check.
+"""
 
 from typing import Any
 

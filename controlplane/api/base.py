@@ -1,4 +1,4 @@
-"""What all views share: strict bodies and queries, versions by ETag, pages of rows."""
+"""Base class of the API's views: strict bodies and query parameters, ETags (If-Match), pagination."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

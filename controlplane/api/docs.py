@@ -29,7 +29,8 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
             "type": "apiKey",
             "in": "header",
             "name": "Authorization",
-            "description": "`Authorization: Token sy_…`; `manage.py createtoken USER NAME` prints one.",
+            "description": "`Authorization: Token sy_…`; `.venv/bin/switchyard createtoken USER NAME` prints "
+            "one.",
         }
 
 

@@ -86,7 +86,8 @@ def _with_cure(error: exceptions.APIException, context: Mapping[str, Any]) -> st
         scheme = request.headers.get("Authorization", "").partition(" ")[0]
         start = f'The Authorization scheme "{scheme[:20]}" is not supported. ' if scheme else ""
         return (
-            f"{start}Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
+            f"{start}Send a token, Authorization: Token sy_… (.venv/bin/switchyard createtoken USER NAME "
+            "prints one), or log in."
         )
     return str(error.detail)
 

@@ -1,4 +1,4 @@
-"""Reading query parameters that say which rows: moments, words, names."""
+"""Query filters: reads the query parameters that select rows by time, search words or name."""
 
 import re
 from collections.abc import Sequence

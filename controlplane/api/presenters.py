@@ -1,4 +1,4 @@
-"""Presenters: rows as the API answers them. ``serializers.py`` documents the shapes; a test compares both."""
+"""Presenters: rows as the API answers them. ``serializers/`` documents the shapes; a test compares both."""
 
 import time
 from collections.abc import Iterable, Mapping

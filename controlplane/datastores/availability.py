@@ -17,7 +17,7 @@ def database_state() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        return "ok" if _migrated() else "migrations are missing: run manage.py migrate"
+        return "ok" if _migrated() else "migrations are missing: run .venv/bin/switchyard migrate"
     except DatabaseError as error:
         return f"unreachable: {error}"
 

@@ -1,4 +1,7 @@
-"""Place of the database: differs between a database and its copy, and is the same for all its processes."""
+"""Database identity: tells a database from a copy of it by where it is.
+
+All processes that use one database get the same text; a copy of the database gets another one.
+"""
 
 import os
 from pathlib import Path

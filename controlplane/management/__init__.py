@@ -1,0 +1,1 @@
+"""Management commands of ``manage.py`` and ``switchyard``, and what they share."""

@@ -1,4 +1,4 @@
-"""Something that happened to a fleet or replica, in words, for the timeline."""
+"""Event log: one row for each thing that happened to a fleet or replica, in words, for the timeline."""
 
 from django.db import models
 

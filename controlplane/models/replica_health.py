@@ -1,4 +1,7 @@
-"""What probes saw of a replica. A row of its own, so that probing never touches what operators edit."""
+"""Replica health: the state that probes found.
+
+It is a table of its own, so that probes never write the rows that operators edit.
+"""
 
 from django.db import models
 

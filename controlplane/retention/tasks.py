@@ -1,8 +1,11 @@
-"""Each hour go: events older than ``SWITCHYARD_EVENTS_DAYS``; audit entries, revoked client keys, expired
-API tokens and policy revisions no longer in force older than ``SWITCHYARD_AUDIT_DAYS``; sessions that have
-expired. And a former salt of client keys whose time is over.
+"""Retention: the hourly Celery task that deletes old rows.
 
-A run that is lost or killed costs nothing: the next finds the same rows.
+It deletes events older than ``SWITCHYARD_EVENTS_DAYS``. It deletes audit entries, revoked client keys,
+expired API tokens, and policy revisions no longer in force, when they are older than
+``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose
+overlap is over.
+
+If a run is lost or killed, nothing is lost: the next run deletes the same rows.
 """
 
 import logging

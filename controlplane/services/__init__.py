@@ -1,0 +1,1 @@
+"""Services: every write to the database, with its checks, audit entry, event and publication."""

@@ -1,4 +1,4 @@
-"""What a verb answers: the change it made, in words, and which table version carries it."""
+"""Change: what a service function returns: the change in words, and the table version that has it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
-"""A fleet file made true, in one transaction; and the file that describes what is.
+"""Fleet file: apply one to the database in one transaction, and dump the database as one.
 
-What the file names is made or changed; with ``prune``, fleets, hardware classes and accelerators that it
-does not name are removed. Replicas of a fleet in the file are exactly those that the file lists.
+Applying creates or changes what the file names. With ``prune`` it removes the fleets, hardware classes
+and accelerators that the file does not name. A fleet of the file then has exactly the replicas that the
+file lists.
 """
 
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,7 @@
-"""What probes saw, written down when it changes. Never touches what operators edit."""
+"""Health transitions: a replica's health row is written when its probed state changes, and only then.
+
+It never writes the columns that operators edit: health has a table of its own.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,4 +1,7 @@
-"""What may be said of a new API token: name, role, labels, expiry; what a token may pass on to another."""
+"""API token rules: checks of a new token's name, role, labels and expiry.
+
+They also limit what one token may give to another that it makes (delegation).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

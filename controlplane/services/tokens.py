@@ -2,8 +2,9 @@
 
 A token carries the rights of its user, as they are at each request, or fewer: those of its role and labels.
 Over the API everybody makes and revokes their own, whatever their role, and nobody makes one for somebody
-else. A token makes none that may more than itself, or for longer; one that is limited to a role makes none
-at all: where it leaks, its revocation is the end. It revokes those that may no more than itself.
+else. A token makes none with more rights than its own, or with a later expiry. One with a role below
+*administer* makes none at all, so that if it leaks, revoking it is enough. A token revokes only tokens that
+have no more rights than its own.
 
 An ordinary token ends with its user's password (:func:`end_of_password`), one of a service does not.
 """
@@ -116,10 +117,10 @@ def revoke(pk: int, user: User, access: Access, revoker: ApiToken | None) -> Non
 
 
 def end_of_password(user: User, actor: str) -> int:
-    """The user has another password: ordinary tokens are deleted. Answers how many.
+    """The user has another password: ordinary tokens are deleted. Returns how many.
 
-    Not where the password was one-time, so that it gives way to the first of their own: whoever makes tokens
-    for an account before its owner has signed in does not lose them.
+    No token is deleted when a user replaces a one-time password with their first own one. So tokens that were
+    made for an account before its owner signed in stay.
     """
     with unit_of_work(actor) as write:
         if ForcedPasswordChange.objects.filter(user_id=user.pk).exists():

@@ -18,15 +18,17 @@ LONG_QUEUE = 100
 WITHOUT = {
     "worker": (
         "No Celery worker sends heartbeats: no replica is probed, so health is no longer updated.",
-        "Start one: celery -A controlplane.celery worker --pool threads",
+        "Start one: .venv/bin/celery -A controlplane.celery worker --pool threads. Under systemd: "
+        "systemctl start switchyard-worker.",
     ),
     "beat": (
         "Beat sends no heartbeats: no probes are scheduled, so health is no longer updated.",
-        "Start one: celery -A controlplane.celery beat",
+        "Start one: .venv/bin/celery -A controlplane.celery beat. Under systemd: "
+        "systemctl start switchyard-beat.",
     ),
     "conductor": (
         "No conductor sends heartbeats: pages show no live numbers, and a lost table is not restored.",
-        "Start one: manage.py conductor",
+        "Start one: .venv/bin/switchyard conductor. Under systemd: systemctl start switchyard-conductor.",
     ),
 }
 
@@ -45,7 +47,7 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
     }
     if facts.state != "ok":
         part.level, part.state, part.words = "bad", "old", f"It answers, but {facts.state}."
-        part.cure = "Run: manage.py migrate"
+        part.cure = "Run: .venv/bin/switchyard migrate"
     elif facts.free_bytes is not None and facts.free_bytes < NO_ROOM_BYTES:
         part.level, part.state = "bad", "full"
         part.words = "It answers, but its disk is full: changes are refused, and events are lost."
@@ -61,7 +63,7 @@ def database(facts: DatabaseFacts | str) -> SystemComponent:
 
 FOREIGN = (
     "Correct SWITCHYARD_REDIS_URL or SWITCHYARD_DATABASE_URL, or stop the other control plane. If this "
-    "database is to replace the other one: switchyard takeover."
+    "database is to replace the other one: .venv/bin/switchyard takeover."
 )
 
 
@@ -204,7 +206,8 @@ def proxies(rows: Sequence[ProxyWorkerStatus]) -> SystemComponent:
         part.level, part.state = "bad", "missing"
         part.words = "No proxy reports: either none is running, or none can reach Redis."
         part.cure = (
-            "Start one: python -m routing --redis URL. If one is running, check its admin listener (/readyz)."
+            "Start one: .venv/bin/switchyard proxy --redis URL. Under systemd: systemctl start "
+            "switchyard-proxy. If one is running, check its admin listener (/readyz)."
         )
     elif troubled := [row for row in rows if row.level in ("warn", "bad")]:
         part.level = worst([row.level for row in troubled])

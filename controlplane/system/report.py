@@ -1,4 +1,4 @@
-"""The whole answer: facts judged, and one sentence over all of them."""
+"""System report: the status of every component, and one verdict over all of them (worst first)."""
 
 from controlplane.datastores.redis_gate import gate
 from controlplane.system import components, fact_reader, processes, proxies

@@ -29,7 +29,7 @@ LOOK_AGAIN_S = 1.0
 WRITE_STALL, BODY_TIMEOUT, HEAD_TIMEOUT = "write_stall", "body_timeout", "head_timeout"
 """Time limits, as they are counted."""
 TAKEN_BYTES = 16_384
-"""A client that takes less of an answer than this has made no progress: a byte a minute is none."""
+"""A client that takes less of a response than this has made no progress: one byte a minute is too little."""
 KEEPS_UP_S = 1.0
 """A client that could be written to for so long keeps up."""
 

@@ -43,8 +43,8 @@ _READ = frozenset(
     )
 )
 _BELOW = re.compile(rb"(?:/openai)?/v1(?:/|\Z)|/openai/deployments/")
-"""Everything below is a call, unless it is management or says that it is: there clients use calls that were
-unknown when this was written, and servers have added management of their own."""
+"""Everything below is a call, unless it is a management path or has a word for management in it. Clients use
+calls there that are in no list, and servers have management paths there that are in no list either."""
 _MODEL = b"/v2/models/"
 _MODEL_CALL = re.compile(rb"/v2/models/.+/(?:infer|infer_stream|generate|generate_stream|explain)")
 

@@ -73,8 +73,8 @@ _SAYS_SO = re.compile(
 
 
 def says_management(form: bytes) -> bool:
-    """Whether a path below ``/v1/`` that no list has says itself that it manages the server: one of its
-    segments is a word for that. Not below ``/v1/models/``, where a segment is a model's name."""
+    """Whether one segment of a path below ``/v1/`` is a word for management, such as ``unload``. For paths
+    that are in no list. False below ``/v1/models/``, where a segment is a model's name."""
     return _SAYS_SO.match(form.lower()) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a run was like for those who asked."""
+"""Simulation result of one strategy: latency percentiles, and how requests ended, as clients saw them."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,13 +1,14 @@
-"""Two days that fleets are bought for: a flash sale, and a drive.
+"""Scenarios (workloads with a fault): a flash sale, and cameras on board a vehicle.
 
-*Flash sale.* Small and large requests mixed, as a shop's recommendations are. A third into the run traffic
-grows tenfold within 5 s and stays so, and at that moment the last replica, one of the fastest, falls to a
-third of its speed. ``load`` is that of the peak, of the whole fleet's capacity. Clients wait for a second.
+*Flash sale.* Small and large requests are mixed, as those for a shop's recommendations are. After a third of
+the run traffic grows tenfold within 5 s and stays there. At the same moment the last replica, one of the
+fastest, falls to a third of its speed. ``load`` is the load at the peak, as a share of the whole fleet's
+capacity. Clients wait for 1 s.
 
-*On board.* Cameras of one vehicle, 30 frames a second each, on a few small accelerators that work on one
-frame at a time. A frame that is not done after 33 ms is worth nothing, for the next one is there. In the
-middle third of the run an accelerator is too hot and runs at a third of its speed. ``load`` says how many
-cameras there are; frames are alike, so that nothing is told of their work.
+*On board.* The cameras of one vehicle send 30 frames a second each to a few small accelerators. An
+accelerator works on one frame at a time. A frame that is not done after 33 ms is worthless, because the
+next one has come. In the middle third of the run one accelerator is too hot and runs at a third of its
+speed. ``load`` sets the number of cameras. The proxy has no estimate of a frame's work.
 """
 
 from collections.abc import Iterator, Sequence

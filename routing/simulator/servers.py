@@ -1,4 +1,4 @@
-"""What a simulated server is, and who hears from it."""
+"""Server model: the interface of a simulated server, and of the listener that gets its response."""
 
 from typing import Protocol
 

@@ -1,11 +1,12 @@
-"""Conversations of several turns, each of which begins with all that was said before.
+"""Shared prefixes (multi-turn conversations): each prompt of a turn begins with all turns before it.
 
-Theory. Conversations begin at random, with one of a few system prompts, some far more usual than others
-(Zipf). Each turn's prompt is all before it and a question; the next comes after the answer and a while to
-read it. Turns go on as long as a coin says. So servers that keep prompts have to read the questions only,
-where they are sent what they know.
+Theory. Conversations begin at random times. Each has one of a few system prompts, and some of these are
+far more usual than others (Zipf). The prompt of a turn is everything before it and a new question. The
+next turn comes after 20 ms per token of the answer and a time to read it. The number of turns is
+geometric. A server that keeps prompts (prefix cache) reads only the new question of a conversation that
+it has had before.
 
-Lengths are chosen and not those of a trace: questions of some 260 tokens, answers of some 170, which are
+The lengths do not come from a trace. Questions have about 260 tokens and answers about 170; both are
 lognormal, as those of traces nearly are.
 """
 

@@ -1,4 +1,4 @@
-"""One run: a setting, a strategy, and what came of it."""
+"""Simulation run: one setting with one strategy, until the last request has ended, and its result."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

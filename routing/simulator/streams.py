@@ -1,7 +1,8 @@
-"""Random numbers by what they are for, so that every strategy sees the same requests.
+"""Common random numbers: every strategy sees the same requests, so a difference comes from the strategy.
 
-One stream a purpose: how often a strategy draws changes nothing about what arrives when. Seeded by text,
-which Python's generator hashes by itself (SHA-512), the same in every process.
+Each purpose has a stream of random numbers of its own. How often a strategy draws a number therefore does not
+change which requests arrive, or when. The seed is a text. Python's generator hashes it with SHA-512, so the
+stream is the same in every process.
 """
 
 from random import Random

@@ -1,4 +1,4 @@
-"""A comparison as a table for people."""
+"""Text table of a comparison, for the terminal: one row for each strategy."""
 
 from collections.abc import Sequence
 

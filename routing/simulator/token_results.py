@@ -1,12 +1,12 @@
-"""What a run was like for those who asked a language model: how soon it began, and how fast it went on.
+"""Token latency of a run: time to first token (TTFT), normalized latency, time per output token (TPOT).
 
-Three series beside latency, each of requests that were answered:
+Three series beside latency, each over the requests that were answered:
 
-- *first token*: from the request's arrival to the first output token;
-- *seconds per token*: the whole latency by the output tokens, waiting included, which the papers of Orca and
-  vLLM call normalized latency;
-- *seconds between tokens*: from the first output token to the last by the tokens after the first (TPOT); of
-  answers with more than one.
+- *first token* (TTFT): from the request's arrival to the first output token;
+- *seconds per token*: the whole latency, waiting included, divided by the number of output tokens. The papers
+  of Orca and vLLM call it normalized latency;
+- *seconds between tokens* (TPOT): from the first output token to the last, divided by the number of tokens
+  after the first. Only of answers with more than one token.
 """
 
 from collections.abc import Iterable, Sequence

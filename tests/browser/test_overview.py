@@ -176,6 +176,7 @@ def test_without_fleets_it_says_how_to_make_one(open_page: Open, measuring: Meas
 def test_before_anything_is_measured_it_says_so(open_page: Open) -> None:
     page = open_page("/")
     expect(page.get_by_role("heading", name="No data yet")).to_be_visible()
+    expect(page.get_by_text(".venv/bin/switchyard conductor")).to_be_visible()
     expect(page.locator("[data-badge]")).to_contain_text("no data yet")
 
 

@@ -25,7 +25,7 @@ def test_what_runs_and_what_is_missing(open_page: Open, proxy: Proxy) -> None:
     expect(page.locator("[data-part='database']")).to_contain_text("well")
     worker = page.locator("[data-part='worker']")
     expect(worker).to_contain_text("missing")
-    expect(worker).to_contain_text("Start one: celery")
+    expect(worker).to_contain_text("Start one: .venv/bin/celery")
     expect(worker.locator("svg.is-down")).to_have_count(1)  # a shape besides the colour
     expect(page.locator("[data-process^='web/']")).to_contain_text("well")
     expect(page.locator(".banner")).to_contain_text("Conductor, Celery workers, Beat")

@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md speak of what is there, and a request goes as they say."""
+"""README.md, docs/architecture.md and other pages name paths that exist, and a request goes as they say."""
 
 import argparse
 import re
@@ -9,7 +9,10 @@ import pytest
 from tests.benchmarks import journey
 from tests.docs.blocks import PROJECT
 
-PAGES = ("docs/architecture.md", "docs/security.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+PAGES = (
+    *("README.md", "docs/architecture.md", "docs/security.md"),
+    *("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
+)
 TOP = ("bootstrap", "controlplane", "dashboard", "deploy", "docs", "examples", "routing", "tests")
 PATH = re.compile(rf"`((?:{'|'.join(TOP)})/[\w./-]*)`")
 LINK = re.compile(r"\]\(([^):#]+)(?:#([\w-]+))?\)")

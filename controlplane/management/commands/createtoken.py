@@ -25,7 +25,7 @@ class Command(SwitchyardCommand):
         parser.add_argument("--labels", help="only fleets with these labels: team=search,env=prod")
         parser.add_argument("--expires-in-days", type=int, metavar="DAYS", help="never, if left out")
         parser.add_argument(
-            "--service", action="store_true", help="outlives the user's password; others end with it"
+            "--service", action="store_true", help="stays when the user's password changes; others do not"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

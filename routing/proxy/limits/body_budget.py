@@ -1,4 +1,4 @@
-"""Body budget: the memory of one worker for request bodies, and who gives way when it is short.
+"""Body budget: the memory of one worker for request bodies, and which body is refused when it is short.
 
 Theory. A body counts from its first byte until no byte of it is held any more: until the replica's connection
 has taken it and no copy is kept for a retry. States of a counted body:
@@ -14,22 +14,24 @@ RUNNING    it is whole; its request goes to a replica, waits for a slot, or is b
 ========== ===========================================================================================
 
 The budget has eight parts. One is set aside for small bodies, of up to ``SMALL_BYTES``; one for streams; one
-for large bodies that begin. Beyond their part all of these share the rest with large bodies that go on. So
-nobody's bodies keep small ones out, or uploads whose replicas keep up.
+for large bodies that begin. All bodies share the other five, large ones that go on included. So other bodies
+cannot keep out small ones, or uploads whose replicas keep up.
 
 When there is no room, the first of these that helps is done:
 
-1. Copies kept for a retry are freed, of requests that were sent: these can then not be retried.
-2. Collected bodies of which less than ``PROGRESS_BYTES`` came within ``STALLED_S`` are refused, the largest
-   first; then streams of which the replica has taken nothing for so long, if streams have more than their
-   part.
-3. A body waits, unread, for ``LONGEST_WAIT_S`` at most: those that began first are read on first. Where
-   mostly such bodies fill the budget, so that no other's end can free any, those that began last are refused,
-   until the first has the room that it needs.
-4. A new body is refused, unless its fleet is known: then it waits. A whole one is served. For both, bodies
-   of unknown fleets are refused, those that began last first.
-5. Where streams have more than their part and fill the budget, the one of which the replica has taken nothing
-   for the longest time ends. Of the ``LOOKED_AT`` first it is one of the address with the most connections.
+1. Copies kept for a retry are freed, of requests that were sent. Such a request is then not retried.
+2. Collected bodies that have stalled are refused, the largest first: less than ``PROGRESS_BYTES`` came
+   within ``STALLED_S``. Then streams that have stalled end, if streams have more than their part: the
+   replica has taken less than ``PROGRESS_BYTES`` within ``STALLED_S``.
+3. A body waits, unread, for ``LONGEST_WAIT_S`` at most. Those that began first are read on first. If
+   waiting bodies hold most of what is used, other bodies cannot free enough by ending. Then those that
+   began last are refused, until the first has the room that it needs.
+4. A new body is refused, with two exceptions. A body whose fleet is known waits. A body that is whole is
+   served. If there is no room for one of these two, bodies of unknown fleets are refused, the newest
+   first. If that would not free enough, the new body is refused instead.
+5. If streams have more than their part and no large body could begin, a stream ends. It is chosen from
+   the ``LOOKED_AT`` streams of which the replica has taken nothing for the longest time: the one whose
+   client address has the most connections. The same choice is made in 2.
 
 A whole body of up to ``COUNTED_BYTES`` that came with its head is not counted.
 """
@@ -65,8 +67,8 @@ SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
 REFUSED, STALLED, UNCOPIED, STUCK = "body_memory", "body_stalled", "retry_copy", "upload_stalled"
-"""Reasons, as they are counted: a body was refused, one that stalled gave way, a copy was freed, a stream
-whose replica took nothing ended."""
+"""Reasons, as they are counted: a body was refused; one that had stalled was refused; a copy was freed; a
+stream whose replica took nothing ended."""
 
 
 class BodyBudget:

@@ -6,20 +6,22 @@ Theory. At the limit a new connection evicts another, the first of these that th
 2. one whose request head, TLS handshake or PROXY header has begun ``PENDING_S`` ago and is not complete;
 3. the one that has been idle longest, for ``IDLE_S`` at least: nothing is in flight on it and no request has
    begun, so it is closed as after its keep-alive timeout;
-4. one whose client has hardly taken or sent anything for ``SLOW_S`` at least: of the address that has the
-   most connections, the one for the longest time;
+4. one whose client has hardly taken or sent anything for ``SLOW_S`` at least. It is one of the address that
+   has the most connections, and there the one that has been slow for longest;
 5. any other from which nothing has come yet, if there are many, or whose head is not complete.
 
-Which of the silent ones gives way, and how many are many, is in
-:mod:`routing.proxy.limits.silent_connections`; among heads, :mod:`routing.proxy.limits.held_bytes` says it.
+:mod:`routing.proxy.limits.silent_connections` chooses among the silent ones, and says how many are many.
+:mod:`routing.proxy.limits.held_bytes` chooses among those whose head is not complete.
 
 If there is none, the new one gets a 503 and is closed. Either way no connection is left waiting in the accept
 queue.
 
-Already when only the last quarter of all places is free, heads that began ``IDLE_S`` ago give way, and silent
-connections as old as that, if there are many. Then an address that has more than its ``SHARE`` of all places,
-and more than any other has, gets no further one but for one of its own. As long as there are places enough it
-may have any number: many clients may share an address. Addresses of trusted proxies have no such limit.
+When only the last quarter of all places is free, a new connection already replaces one whose head began
+``IDLE_S`` ago and is not complete, or a silent one of that age, if there are many. If there is none, one
+address is limited: the one with the most connections, if it has more than its ``SHARE`` of all places. Its
+new connection replaces an idle or slow one of the same address; if there is none, it is refused.
+While more places are free, an address may have any number, because many clients may share one. Addresses of
+trusted proxies have no such limit.
 
 A worker is short of places when a connection is refused or displaced: closed for another, though it was not
 idle between two requests. A flood that only displaces its own is seen so as well.

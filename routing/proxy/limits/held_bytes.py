@@ -1,10 +1,11 @@
-"""Held bytes (slowloris, slow read): connections for which bytes of one kind are held, and who gives way.
+"""Held bytes (slowloris, slow read): connections for which bytes of one kind are held, and which is closed.
 
-Theory. Such a connection keeps memory, and its client decides how long: a request head, TLS handshake or
-PROXY header that has begun and is not complete; further requests behind one that is not answered; a response
-that is not taken. All of one kind together may hold ``most`` bytes. Beyond that, and heads also where places
-for connections run low, the one that has held its bytes longest gives way. Of the ``LOOKED_AT`` oldest it is
-one of the address that has the most connections, so that a flood from one address ends its own first.
+Theory. Such a connection uses memory for as long as its client wants. There are three kinds: a request head,
+TLS handshake or PROXY header that has begun and is not complete; further requests behind one that is not
+answered; a response that the client does not take. All of one kind together may hold ``most`` bytes. Beyond
+that one of them is closed; a head is also closed when places for connections run low. The choice is among the
+``LOOKED_AT`` connections that have held bytes longest: the one whose address has the most connections. So a
+flood from one address ends its own connections first.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Unread responses (slow read): the memory of one worker for what clients do not take.
 
-Theory. Of each response at most one piece waits for its client: then nothing more is read of the replica. A
-piece is what one read brings, up to 256 kB. All together may hold ``most`` bytes. From half of that on,
-replicas of slow readers are read in small pieces (:mod:`routing.http.small_reads`), so that sixteen times as
-many slow readers have room. Beyond ``most`` slow readers are cut off: which, is in
-:mod:`routing.proxy.limits.held_bytes`.
+Theory. Of each response at most one piece waits for its client. Then nothing more is read from the
+replica. A piece is what one read brings, up to 256 kB. All together may hold ``most`` bytes. While more
+than half of that is held, the replicas of slow readers are read in small pieces
+(:mod:`routing.http.small_reads`), so that sixteen times as many slow readers have room. When more than
+``most`` is held, slow readers are disconnected. :mod:`routing.proxy.limits.held_bytes` chooses them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from routing.proxy.limits.connection_limit import REFUSAL
 from routing.proxy.limits.held_bytes import HeldBytes
 
 PART = 3
-"""Of the memory for request bodies, which is another."""
+"""The limit is this fraction of the memory for request bodies, in addition to that memory."""
 LEAST_BYTES = 16 << 20
 CUT = "unread_response"
 """The reason, as it is counted."""

@@ -59,7 +59,8 @@ def test_another_accept_is_406(api: Api) -> None:
 
 
 def test_without_a_token_the_answer_says_how_one_is_sent(anonymous: Api) -> None:
-    wanted = "Send a token, Authorization: Token sy_… (manage.py createtoken prints one), or log in."
+    command = ".venv/bin/switchyard createtoken USER NAME"
+    wanted = f"Send a token, Authorization: Token sy_… ({command} prints one), or log in."
     assert anonymous.get("/fleets").json()["detail"] == wanted
     bearer = anonymous.get("/fleets", authorization="Bearer sy_x")
     assert bearer.status_code == 401

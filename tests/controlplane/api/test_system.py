@@ -150,7 +150,7 @@ def test_nobody_else_runs(api: Api) -> None:
     assert {name for name, part in found.items() if part["state"] == "missing"} == {
         *("proxies", "conductor", "worker", "beat"),
     }
-    assert found["worker"]["cure"].startswith("Start one: celery")
+    assert found["worker"]["cure"].startswith("Start one: .venv/bin/celery")
     assert all(part["cure"] for part in found.values() if part["level"] == "bad")
     verdict = answer.json()["verdict"]
     assert verdict["level"] == "bad"

@@ -31,7 +31,7 @@ def test_missing_migrations_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(MigrationExecutor, "migration_plan", lambda self, targets: ["one to go"])
     answer = Client().get("/readyz")
     assert answer.status_code == 503
-    assert "manage.py migrate" in answer.json()["database"]
+    assert ".venv/bin/switchyard migrate" in answer.json()["database"]
 
 
 def test_an_absent_database_is_not_ready(

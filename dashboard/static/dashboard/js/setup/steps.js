@@ -69,7 +69,7 @@ function Registering({ setup, tokensUrl }) {
 
 /** @param {{setup: import("./setup.js").Setup, tokensUrl: string}} props */
 function Token({ setup, tokensUrl }) {
-  const page = tokensUrl ? html`<a href=${tokensUrl}>API tokens</a>` : html`<code>manage.py createtoken</code>`;
+  const page = tokensUrl ? html`<a href=${tokensUrl}>API tokens</a>` : html`<code>.venv/bin/switchyard createtoken USER NAME</code>`;
   if (setup.token) return html`<p class="applied" role="status">The command contains a new token, “first steps”. It is shown only now; ${page} revokes it.</p>`;
   return html`<p><button type="button" onClick=${() => setup.makeToken()}>Put a new API token into the command</button> <span class="muted">or set TOKEN to one that you have (${page}).</span></p>
     ${setup.tokenProblem && html`<p class="problem" role="alert">${setup.tokenProblem}</p>`}`;
@@ -97,6 +97,6 @@ function Waiting({ setup }) {
 function Send({ setup, frame, summary, proxyUrl, keyed }) {
   const fleet = { name: setup.fleet, protocol: summary?.protocol ?? setup.draft.text("protocol") };
   return html`<${ProxyRequest} proxyUrl=${proxyUrl} fleet=${fleet} keyed=${keyed} />
-    ${!frame.workers.length && html`<p class="problem">No proxy reports: is one running? <code>python -m routing</code></p>`}
+    ${!frame.workers.length && html`<p class="problem">No proxy reports: is one running? <code>.venv/bin/switchyard proxy --redis URL</code> starts one.</p>`}
     <p role="status">${setup.answered(frame) ? html`<${State} state="ready" word="answered" /> The first request has come through.` : html`<span class="muted"><span class="pulse" aria-hidden="true"></span>Waiting for the first request …</span>`}</p>`;
 }

@@ -43,7 +43,7 @@ export function SettingsFields({ draft }) {
     <${SelectEntry} draft=${draft} name="role" label="Role" options=${ROLES} help="Not above your own. It may never do more than you may at the time of a request." />
     <${SelectEntry} draft=${draft} name="expires_in_days" label="Expires" options=${EXPIRIES} />
     <${TextEntry} draft=${draft} name="labels" label="Labels" placeholder="team=search, env=prod" help="Only fleets with all of these. Not set: all that you see." />
-    <${CheckEntry} draft=${draft} name="service" label="Service" words="stays when you change your password" help="Other tokens end with it. For all fleets' administrators." />
+    <${CheckEntry} draft=${draft} name="service" label="Service" words="stays when you change your password" help="Tokens that are not of a service are deleted when your password changes. Only administrators of all fleets can set this." />
   </div>`;
 }
 
