@@ -14,7 +14,8 @@ WriteListener = Callable[[bytes], bool]
 
 
 class _Connection(Protocol):
-    """A client's connection, which makes its taps and so lies above them."""
+    """A client's connection. A protocol: :mod:`routing.http.client_lifecycle`, which implements it, makes
+    taps, and the import contracts forbid a cycle even between types."""
 
     write: Callable[[bytes], None]
 

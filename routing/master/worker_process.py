@@ -44,7 +44,8 @@ ReplicaStatesByFleet = dict[str, list[ReplicaState]]
 
 
 class WorkerOwner(Protocol):
-    """What a worker process needs of the master. The master, which lies above this module, implements it."""
+    """What a worker process needs of the master. A protocol: the master, which implements it, makes these
+    processes, and the import contracts forbid a cycle even between types."""
 
     def initial_messages(self, index: int, number: int) -> list[Message]:
         """The first messages to a new worker: its bootstrap, then siblings, drains, limits and table."""

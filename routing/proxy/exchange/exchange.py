@@ -126,7 +126,7 @@ class Exchange(UpstreamExchange):
             return
         upload.add(piece, complete)
         if self.body_charge is not None:
-            self.body_charge.grow(len(piece), complete, monotonic())
+            self.proxy.bodies.grow(self.body_charge, len(piece), complete, monotonic())
         if self.pool is None:
             try:
                 pool = router.collect(self, len(piece))
@@ -204,7 +204,7 @@ class Exchange(UpstreamExchange):
     def check(self, now: float) -> float:
         self.account_passthrough(now)
         response = self.streaming_response
-        if isinstance(response, TunnelResponse) and tunnel.look_after(self, self, response, now):
+        if isinstance(response, TunnelResponse) and tunnel.look_after(self, self.close_tunnel, response, now):
             return 0.0
         upload, pool = self.upload, self.pool
         if upload is not None and not upload.complete and pool is not None:
@@ -248,7 +248,7 @@ class Exchange(UpstreamExchange):
         response = self.streaming_response
         if isinstance(response, TunnelResponse):
             reason = error.message.partition(":")[0]
-            tunnel.end(self, self, response, POLICY_VIOLATION, reason, error.code, monotonic())
+            tunnel.end(self, self.close_tunnel, response, POLICY_VIOLATION, reason, error.code, monotonic())
             return
         self.drop_attempt(Outcome.CANCELLED)
         if self.pool is not None:

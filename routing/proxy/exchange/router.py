@@ -87,7 +87,7 @@ def body_sent(exchange: ExchangeState) -> None:
     assert charge is not None
     unsent = 0 if upstream is None else upstream.unsent
     if exchange.upload is not None:
-        charge.resize(exchange.upload.held + unsent)
+        exchange.proxy.bodies.resize(charge, exchange.upload.held + unsent)
     elif not exchange.body_bytes and not unsent:
         release_budget(exchange)
 
@@ -314,7 +314,7 @@ def route_collected(exchange: ExchangeState) -> Pool | None:
 def stop_collecting(exchange: ExchangeState) -> None:
     """The request goes its way, with its whole body or with what has come of it."""
     if exchange.body_charge is not None:
-        exchange.body_charge.run(exchange.upload is not None)
+        exchange.proxy.bodies.run(exchange.body_charge, exchange.upload is not None)
 
 
 def release_budget(exchange: ExchangeState) -> None:
@@ -322,7 +322,7 @@ def release_budget(exchange: ExchangeState) -> None:
     charge = exchange.body_charge
     if charge is not None:
         exchange.body_charge = None
-        charge.release()
+        exchange.proxy.bodies.release(charge)
 
 
 # --- reasons why there is none -----------------------------------------------------------------------

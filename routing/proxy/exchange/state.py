@@ -63,8 +63,8 @@ proxy's own, a response that broke off, or a client that left."""
 
 
 class ExchangeRecord(Protocol):
-    """Records one exchange for the access log. :mod:`routing.proxy.exchange.access_record`, which lies above
-    this module, implements it."""
+    """Records one exchange for the access log. A protocol: :mod:`routing.proxy.exchange.access_record`, which
+    implements it, reads exchanges, and the import contracts forbid a cycle even between types."""
 
     def attempt_started(self, attempt: Attempt) -> None:
         """An attempt begins."""

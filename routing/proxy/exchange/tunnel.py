@@ -12,7 +12,7 @@ the replica. The replica's side is just closed, as when a client is gone.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from routing.http.response_head import ResponseHead
 from routing.protocols.web_socket import GOING_AWAY, close_frame
@@ -21,6 +21,10 @@ from routing.proxy.exchange.response_headers import proxied_response
 from routing.proxy.exchange.state import Ending, ExchangeState
 from routing.proxy.exchange.streaming_response import TunnelResponse
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
+
+Close = Callable[[float, Ending, str], None]
+"""The exchange's own way to end its tunnel, :meth:`routing.proxy.exchange.exchange.Exchange.close_tunnel`:
+with ``now``, how it ends, and the code of the reason."""
 
 _SWITCHED = b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
@@ -41,13 +45,6 @@ def open_tunnel(exchange: ExchangeState, head: ResponseHead, first: bytes, now: 
         exchange.upstream.pause()
 
 
-class TunnelOwner(Protocol):
-    """What an exchange with a tunnel can do. :mod:`routing.proxy.exchange.upstream_exchange`, which lies
-    above this module, implements it."""
-
-    def close_tunnel(self, now: float, ending: Ending, code: str = "") -> None: ...
-
-
 def tunnel_response(exchange: ExchangeState, head: ResponseHead) -> TunnelResponse:
     """The response to an upgrade."""
     pool = exchange.pool
@@ -55,22 +52,22 @@ def tunnel_response(exchange: ExchangeState, head: ResponseHead) -> TunnelRespon
     return TunnelResponse(head, pool.protocol, pool.counters)
 
 
-def look_after(exchange: ExchangeState, owner: TunnelOwner, tunnel: TunnelResponse, now: float) -> bool:
+def look_after(exchange: ExchangeState, close: Close, tunnel: TunnelResponse, now: float) -> bool:
     """Charge the key for tokens reported since the last look, and close a tunnel that is too old. Whether it
-    was closed. ``owner``: the exchange."""
+    was closed."""
     if exchange.quota is not None and (tokens := tunnel.take_tokens()):
         exchange.quota.charge(tokens)
     assert exchange.pool is not None
     limit_s = exchange.pool.policy.timeouts.websocket_s
     if not limit_s or now - exchange.started <= limit_s:
         return False
-    end(exchange, owner, tunnel, GOING_AWAY, f"open for the limit of {limit_s:g} s", "websocket_timeout", now)
+    end(exchange, close, tunnel, GOING_AWAY, f"open for the limit of {limit_s:g} s", "websocket_timeout", now)
     return True
 
 
 def end(
     exchange: ExchangeState,
-    owner: TunnelOwner,
+    close: Close,
     tunnel: TunnelResponse,
     close_code: int,
     reason: str,
@@ -82,7 +79,7 @@ def end(
     is_told = tunnel.from_replica.between_frames and not client.write_paused
     if is_told:
         client.write(close_frame(close_code, reason))
-    owner.close_tunnel(now, "cut", code)
+    close(now, "cut", code)
     if is_told:
         client.finish(now, False)
     else:

@@ -172,9 +172,10 @@ class BodyBudget:
     def _new(self, owner: BodyOwner, size: int, announced: int, known: bool) -> BodyCharge:
         self._count += 1
         self.used += size
-        return BodyCharge(self, owner, size, announced, known, self._count)
+        return BodyCharge(owner, size, announced, known, self._count)
 
     def grow(self, charge: BodyCharge, size: int, last: bool, now: float) -> None:
+        """So many more bytes are held. ``last``: nothing more comes."""
         if charge.state == RELEASED:
             return
         if charge.state == STREAMING:
@@ -201,6 +202,7 @@ class BodyBudget:
             self._wait(charge, now)
 
     def resize(self, charge: BodyCharge, size: int) -> None:
+        """So many bytes of a stream are held now."""
         if charge.state != STREAMING:
             return
         more = size - charge.size
@@ -222,6 +224,7 @@ class BodyBudget:
             self._relieve_soon()
 
     def run(self, charge: BodyCharge, streams: bool) -> None:
+        """The request is on its way: as a whole, or its body ``streams``."""
         if charge.state not in (COLLECTING, WAITING):
             return
         self._drop(charge)
@@ -248,6 +251,7 @@ class BodyBudget:
             charge.owner.pause_collecting()  # until the replica's connection is open
 
     def release(self, charge: BodyCharge) -> None:
+        """Nothing of it is held any more. May be said more than once."""
         if charge.state == RELEASED:
             return
         self._drop(charge)

@@ -38,20 +38,10 @@ class BodyOwner(Protocol):
         ...
 
 
-class Budget(Protocol):
-    """What a charge needs of its budget, :class:`routing.proxy.limits.body_budget.BodyBudget`."""
-
-    def grow(self, charge: BodyCharge, size: int, last: bool, now: float) -> None: ...
-    def resize(self, charge: BodyCharge, size: int) -> None: ...
-    def run(self, charge: BodyCharge, streams: bool) -> None: ...
-    def release(self, charge: BodyCharge) -> None: ...
-
-
 class BodyCharge:
-    """What one body counts."""
+    """What one body counts. :class:`routing.proxy.limits.body_budget.BodyBudget` makes and changes it."""
 
     __slots__ = (
-        "_budget",
         "announced",
         "began",
         "is_known",
@@ -64,10 +54,7 @@ class BodyCharge:
         "state",
     )
 
-    def __init__(
-        self, budget: Budget, owner: BodyOwner, size: int, announced: int, is_known: bool, began: int
-    ) -> None:
-        self._budget = budget
+    def __init__(self, owner: BodyOwner, size: int, announced: int, is_known: bool, began: int) -> None:
         self.owner = owner
         self.size = size
         """Bytes held."""
@@ -85,19 +72,3 @@ class BodyCharge:
         """When it had made progress last, and its size then: of a stream, since when bytes are held."""
         self.promised = False
         """It is read on after it has waited, and nothing has come yet."""
-
-    def grow(self, size: int, last: bool, now: float) -> None:
-        """So many more bytes are held. ``last``: nothing more comes."""
-        self._budget.grow(self, size, last, now)
-
-    def resize(self, size: int) -> None:
-        """So many bytes of a stream are held now."""
-        self._budget.resize(self, size)
-
-    def run(self, streams: bool) -> None:
-        """The request is on its way: as a whole, or its body ``streams``."""
-        self._budget.run(self, streams)
-
-    def release(self) -> None:
-        """Nothing of it is held any more. May be said more than once."""
-        self._budget.release(self)
