@@ -1,4 +1,7 @@
-"""Notices of outlier ejections: each ejection and return once. Pure: explicit state, ``now`` an argument."""
+"""Notices of outlier ejections: each ejection and return once.
+
+Pure, but for ``restore``: explicit state, ``now`` an argument.
+"""
 
 from collections.abc import Iterable, Mapping
 

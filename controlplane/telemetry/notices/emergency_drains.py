@@ -1,6 +1,7 @@
-"""Notices of emergency drains: replicas taken out at single proxies, over their admin listeners. Pure.
+"""Notices of emergency drains: replicas taken out at single proxies, over their admin listeners.
 
-Explicit state, ``now`` an argument. A leader keeps in Redis for the next one what it has published.
+Pure, but for ``restore`` and ``save``: explicit state, ``now`` an argument. With these a leader keeps in
+Redis for the next one what it has published.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Notices of overload: fleets that refuse requests for want of slots. Pure: ``now`` is an argument.
+"""Notices of overload: fleets that refuse requests for want of slots.
+
+Pure, but for ``restore``: ``now`` is an argument.
 
 An overloaded fleet refuses some requests and accepts others, second by second. So its end is noted once it
 has lasted.
