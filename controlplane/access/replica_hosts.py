@@ -4,7 +4,8 @@ Whoever may register any address could make a fleet at another team's replicas, 
 or reload their servers. So a role for some fleets only registers no host and port at which a fleet that it
 does not administer has a replica. Where fleets share one all the same, because an administrator of all fleets
 wants it, such a role sets no ``expose`` but ``inference``, leaves the names of models, which could be another
-team's there, as they are, and chooses no requests of probes (:mod:`.probe_targets`).
+team's there, as they are, and chooses no requests of probes. These go to each replica, whatever ``expose``
+says: a chosen one would reach what clients may not, a port of the metrics page another server of that host.
 
 Hosts are compared as the proxy compares them (:mod:`routing.contract.host_synonyms`): a name is also
 each of the addresses that DNS has for it now. So a new host must have an address. Another team's name for
@@ -15,18 +16,21 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from controlplane.access.host_lookup import Addresses
-from controlplane.access.probe_targets import CUSTOM, metrics_port, probe_after
 from controlplane.models import Fleet, Replica
 from routing.contract.addresses import BaseUrl, parse_base_url
 from routing.contract.exposure import INFERENCE
 from routing.contract.field_rules import below
 from routing.contract.host_synonyms import identities, is_address
+from routing.contract.metrics_pages import PAGES
 
 Place = tuple[str, int]
 """Host and port."""
 
 _NAMES_OF_MODELS: Mapping[str, Any] = {"served_model": "", "adapters": []}
 """Fields that say which models clients may name, each with what ``null`` means."""
+_CHOSEN = ("path", "method", "body", "metrics_path")
+"""Fields of a probe that choose its request. Not set, it is the preset's, which does no harm."""
+_HTTP = "http"
 _REACHING = {*_NAMES_OF_MODELS, "probe"}
 _STAYS = (
     "the fleet shares a host with one that you do not administer, so that {}: have it changed with "
@@ -74,7 +78,7 @@ class HostCheck:
         self._sent = [(pointer, url) for pointer, url in urls if _normal(url) != kept]
         self._own = [url for owner, _, url in rows if owner == self._fleet] + [url for _, url in urls]
         ports = {base.port for base in map(_base, self._own) if base is not None}
-        self._metrics_port = metrics_port(probe_after(self._stored.probe, self._settings))
+        self._metrics_port = _metrics_port(_probe_after(self._stored.probe, self._settings))
         theirs = (_base(url) for owner, _, url in rows if owner not in administered)
         self._others = [
             base for base in theirs if base is not None and base.port in {*ports, self._metrics_port}
@@ -126,12 +130,12 @@ class HostCheck:
         self, others: set[Place], is_doubtful: Callable[[str, int], bool], addresses: Addresses
     ) -> Iterator[tuple[str, str]]:
         """A metrics page is judged as a replica's address is."""
-        probe = probe_after(self._stored.probe, self._settings)
+        probe = _probe_after(self._stored.probe, self._settings)
         port = self._metrics_port
         if port is None:
             return
         sent: Iterable[tuple[str, str]] = self._sent
-        if port != metrics_port(self._stored.probe):
+        if port != _metrics_port(self._stored.probe):
             pointer = "/probe/metrics_port" if "metrics_port" in probe else "/probe/preset"
             sent = [(pointer, url) for url in self._own]
         for pointer, url in sent:
@@ -159,13 +163,31 @@ def _crossings_of_sharing(settings: Mapping[str, Any], stored: Fleet) -> Iterato
     for field, unset in _NAMES_OF_MODELS.items():
         if field in settings and (settings[field] or unset) != getattr(stored, field):
             yield f"/{field}", _STAYS.format("the names of its models stay as they are")
-    probe = probe_after(stored.probe, settings)
+    probe = _probe_after(stored.probe, settings)
     words = _STAYS.format("what its probe requests stays as it is, or the preset's")
-    for field in CUSTOM:
+    for field in _CHOSEN:
         if field in probe and probe[field] != stored.probe.get(field):
             yield f"/probe/{field}", words
-    if "metrics_path" in probe and metrics_port(probe) != metrics_port(stored.probe):
+    if "metrics_path" in probe and _metrics_port(probe) != _metrics_port(stored.probe):
         yield "/probe/metrics_port", words
+
+
+def _probe_after(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A fleet's probe as it will be with settings as the API is sent them, which may be invalid."""
+    if "probe" not in settings:
+        return dict(stored)
+    sent = settings["probe"] if isinstance(settings["probe"], Mapping) else None
+    if sent is None or (sent.get("preset", _HTTP) != stored.get("preset", _HTTP) and "preset" in sent):
+        stored = {}  # another preset keeps none of the fields that are looked at here
+    return {name: value for name, value in {**stored, **(sent or {})}.items() if value is not None}
+
+
+def _metrics_port(probe: Mapping[str, Any]) -> int | None:
+    """``None``: the replica's own, or none that is valid."""
+    port = probe.get("metrics_port")
+    if port is None and isinstance(preset := probe.get("preset"), str) and preset in PAGES:
+        port = PAGES[preset].port
+    return port if isinstance(port, int) else None
 
 
 def _urls_in(settings: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, str]]:

@@ -3,17 +3,22 @@
 from typing import Any
 
 from redis.exceptions import RedisError
-from rest_framework import exceptions
+from rest_framework import exceptions, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import live
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
-from controlplane.api.serializers.live import LiveSerializer
+from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.datastores.redis_gate import gate
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
+
+
+class LiveSerializer(ReadOnlySerializer):
+    age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
+    frame = serializers.JSONField(help_text="The frame that pages get once a second; null: there is none.")
 
 
 class RedisUnavailable(exceptions.APIException):

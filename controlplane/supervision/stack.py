@@ -1,6 +1,7 @@
 """The stack of one run of ``up``: its processes, from the first check to the end of the last."""
 
 import os
+import resource
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from controlplane.config import private_folder
-from controlplane.supervision import descriptors, ports, processes, programs, proxy_state, startup_checks
+from controlplane.supervision import ports, processes, programs, proxy_state, startup_checks
 from controlplane.supervision.environment import OWN_REDIS
 from controlplane.supervision.errors import UpError
 from controlplane.supervision.options import UpOptions
@@ -16,6 +17,8 @@ from controlplane.supervision.supervisor import Supervisor
 
 DATA_NAMES = ("db.sqlite3*", "secret_key", "*.key", "up.*", "logs", "models", "proxy", "redis", "static")
 """What Switchyard keeps in a data folder; nothing else there is touched."""
+WANTED_FILES = 65_536
+"""Open files (connections) that the proxy may have where the system allows as many."""
 
 
 class RunningStack:
@@ -66,7 +69,7 @@ class RunningStack:
         """Start all programs that do not run yet; returns at once."""
         assert self.supervisor is not None
         self.make_folders()
-        descriptors.raise_limit()
+        raise_file_limit()
         self.supervisor.start()
 
     def make_folders(self) -> None:
@@ -125,6 +128,16 @@ class RunningStack:
         if not spare:
             remove_socket(self.own_redis_socket, self.data)
         return not left
+
+
+def raise_file_limit() -> None:
+    """Of open files (``ulimit -n``), for this process and those that it starts: as many as this user may
+    have, up to WANTED_FILES."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def make_private(folder: Path) -> None:

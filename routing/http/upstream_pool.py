@@ -14,7 +14,6 @@ from typing import Protocol
 
 from routing.contract import address_policy
 from routing.contract.address_policy import DeniedAddress
-from routing.http.closing_handle import ClosingHandle
 from routing.http.local_errors import local_error
 from routing.http.name_resolver import NameResolver
 from routing.http.read_turns import ReadTurns
@@ -250,3 +249,26 @@ class UpstreamPool:
         while idle and now - idle[0].idle_since >= self._max_idle_s:
             idle.pop(0).discard()
         self.deadline = idle[0].idle_since + self._max_idle_s if idle else now + self._max_idle_s
+
+
+class ClosingHandle:
+    """Stands for the pool at connections that are closed after their present response: a released one is not
+    pooled again."""
+
+    __slots__ = ("_pool", "authority", "on_load_report", "turns", "writes")
+
+    def __init__(self, pool: UpstreamPool) -> None:
+        self._pool = pool
+        self.authority = pool.authority
+        self.writes = pool.writes
+        self.turns = pool.turns
+        self.on_load_report = pool.on_load_report
+
+    def opened(self, upstream: UpstreamConnection) -> None:
+        self._pool.opened(upstream)
+
+    def closed(self, upstream: UpstreamConnection) -> None:
+        self._pool.closed(upstream)
+
+    def release(self, upstream: UpstreamConnection, now: float) -> None:
+        upstream.discard()

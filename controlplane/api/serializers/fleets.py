@@ -1,13 +1,15 @@
 """Answers about fleets."""
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.serializers.common import ReadOnlySerializer
-from controlplane.api.serializers.expose_field import ExposeField
 from controlplane.api.serializers.outcomes import OutcomeSerializer
 from controlplane.api.serializers.trials import TrialSerializer
+from routing.contract.exposure import ALL, INFERENCE
 
 PROTOCOLS = ["openai", "open-inference", "generic"]
+_PATHS = {"type": "array", "items": {"type": "string"}}
 
 
 class ProbeSerializer(ReadOnlySerializer):
@@ -44,6 +46,11 @@ class TlsSerializer(ReadOnlySerializer):
         allow_blank=True, help_text="`file:PATH` or `env:NAME`; empty: the system's CAs."
     )
     server_name = serializers.CharField(allow_blank=True, help_text="Empty: the host of each URL.")
+
+
+@extend_schema_field({"oneOf": [{"enum": [INFERENCE, ALL]}, _PATHS, {"type": "null"}]})
+class ExposeField(serializers.JSONField):
+    """A word or a list of paths."""
 
 
 class FleetSerializer(ReadOnlySerializer):

@@ -25,9 +25,8 @@ from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
 from routing.master.admin.exposition import Exposition, Labels
 from routing.master.admin.key_status import key_metrics
-from routing.master.admin.load_report_metrics import load_report_metrics
 from routing.master.admin.queue_metrics import queue_metrics
-from routing.master.admin.replica_metrics import ReplicaKey, replica_metrics
+from routing.master.admin.replica_metrics import ReplicaKey, load_report_metrics, replica_metrics
 from routing.master.admin.restart_status import RestartStatus, restart_metrics
 
 _HELP = {

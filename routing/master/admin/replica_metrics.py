@@ -1,4 +1,4 @@
-"""Replica state metrics (state sets): admin state, health and eligibility, from the table and the reports.
+"""Replica metrics: admin state, health and eligibility (state sets), and the load that they report (ORCA).
 
 State sets: each replica has one series for each state, 1 for its present state. So the number of series is
 bounded by the replicas, and a query names a state instead of a number.
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from typing import get_args
 
 from routing.contract.table import AdminState, FleetSnapshot, Health, ReplicaSpec
-from routing.contract.telemetry import FleetCounters
+from routing.contract.telemetry import FleetCounters, ReplicaCounters
 from routing.master.admin.exposition import Exposition, Labels
 
 ReplicaKey = tuple[str, str]
@@ -66,6 +66,27 @@ def replica_metrics(
             for fleet, spec in replicas
         ],
     )
+
+
+def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, ReplicaCounters]]) -> None:
+    """The load that replicas report themselves (ORCA), each with its age. ``replicas``: the workers' reports,
+    added up."""
+    replicas = list(replicas)
+    told = [(labels, replica.reported) for labels, replica in replicas if replica.reported is not None]
+    figures = [
+        ("running", "Requests that the replica processes, from all clients, as it reports."),
+        ("waiting", "Requests in the replica's own queue, as it reports."),
+        ("kv_share", "Share of the replica's KV cache in use, 0 to 1, as it reports."),
+    ]
+    for field, help_text in figures:
+        samples = [(labels, value) for labels, load in told if (value := getattr(load, field)) is not None]
+        out.family(f"switchyard_replica_reported_{field}", "gauge", help_text, samples)
+    ages = [(labels, load.age_s) for labels, load in told]
+    help_text = "Age of the replica's last load report."
+    out.family("switchyard_replica_reported_age_seconds", "gauge", help_text, ages)
+    elsewhere = [(labels, replica.elsewhere) for labels, replica in replicas]
+    help_text = "Requests at the replica that did not come through this proxy, from its load reports."
+    out.family("switchyard_replica_elsewhere", "gauge", help_text, elsewhere)
 
 
 def _labels(fleet: str, spec: ReplicaSpec) -> Labels:
