@@ -10,7 +10,7 @@ from controlplane.access import host_lookup
 from controlplane.models import Fleet, Replica
 from controlplane.probes import trial_service
 from controlplane.services import replicas
-from tests.controlplane.api.teams import new, refused
+from tests.controlplane.access.teams import new, refused
 from tests.controlplane.conftest import Api
 
 THEIR_NAME = "http://gpu.others.example:8000"

@@ -12,7 +12,7 @@ from controlplane.models import Fleet, ForcedPasswordChange, ReplicaHealth
 from controlplane.services import accelerators, accounts, dropping, fleets, tokens
 from controlplane.services.dropping import NeedsConfirmation
 from controlplane.services.errors import Invalid, NotFound
-from tests.controlplane.api.teams import LABELS, OWN, THEIRS, new
+from tests.controlplane.access.teams import LABELS, OWN, THEIRS, new
 from tests.controlplane.conftest import Api
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer

@@ -8,7 +8,7 @@ import pytest
 from controlplane.models import Fleet, Replica
 from controlplane.probes import trial_service
 from controlplane.services import fleets, replicas
-from tests.controlplane.api.teams import OWN, THEIRS, new, refused
+from tests.controlplane.access.teams import OWN, THEIRS, new, refused
 from tests.controlplane.conftest import Api
 
 

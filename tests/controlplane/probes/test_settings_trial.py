@@ -14,6 +14,8 @@ from tests.controlplane.conftest import Api
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer
 
+pytestmark = pytest.mark.usefixtures("fresh_stores")
+
 UNSET = "env:TEST_UNSET"
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.models import Fleet
-from tests.controlplane.api.teams import LABELS, THEIRS, new, refused
+from tests.controlplane.access.teams import LABELS, THEIRS, new, refused
 from tests.controlplane.conftest import Api
 
 METRICS_OF_THEIRS = {"metrics_path": "/metrics", "metrics_port": 8000}
