@@ -7,7 +7,7 @@ from routing.contract.policy import Policy, StrategyParameter
 from routing.contract.table import Protocol
 from routing.protocols import session
 from routing.proxy import ProxySettings
-from tests.routing.proxy.exchange.test_queued_request import Gate
+from tests.routing.proxy.exchange.queueing import Gate
 from tests.routing.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
 
 SESSIONS = [b"session-%d" % number for number in range(12)]

@@ -12,7 +12,7 @@ import pytest
 
 from routing.contract.table import AcceleratorSpec
 from routing.proxy import queue_scheduler
-from tests.routing.proxy.exchange.test_queued_request import Gate, ask, clients, code, policy
+from tests.routing.proxy.exchange.queueing import Gate, ask, clients, code, policy
 from tests.routing.proxy.rig import OK, Answer, Client, Rig, until
 
 GPU = AcceleratorSpec(name="n1/gpu0", memory_bytes=100, headroom_percent=0)

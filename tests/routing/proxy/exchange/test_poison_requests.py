@@ -2,7 +2,7 @@
 
 from routing.contract.client_keys import ALL_FLEETS, key_hash, new_key, new_salt, salt_bytes
 from routing.contract.policy import Policy
-from tests.routing.proxy.exchange.test_queued_request import Gate
+from tests.routing.proxy.exchange.queueing import Gate
 from tests.routing.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, until
 
 SALT = new_salt()

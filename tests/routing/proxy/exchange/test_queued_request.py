@@ -1,80 +1,14 @@
-"""Requests that wait in their fleet's queue: for a place at a replica, or for the first to be ready."""
+"""Requests that wait in their fleet's queue for a place at a replica."""
 
 import asyncio
 import time
-from typing import Any
 
-import msgspec
-import pytest
 from msgspec.structs import replace
 
 from routing.balancing.admission.service_rate import ServiceRate
-from routing.contract.policy import Policy
 from routing.contract.table import Manifest
-from tests.routing.proxy.rig import (
-    OK,
-    OK_ANSWER,
-    Answer,
-    Client,
-    Replica,
-    ReplicaConnection,
-    Rig,
-    Seen,
-    until,
-)
-
-
-def policy(strategy: str = "least_connections", **fields: Any) -> Policy:
-    """One place a replica, unless it is said otherwise."""
-    given = {"strategy": strategy, "max_concurrency": 1, "slow_start_s": 0, **fields}
-    return msgspec.convert(given, Policy)
-
-
-def ask(number: int, more: bytes = b"") -> bytes:
-    return b"GET /%d HTTP/1.1\r\nHost: a.test%b\r\n\r\n" % (number, more)
-
-
-class Gate:
-    """A replica's script: answers when it is told to, and notes whom it serves."""
-
-    def __init__(self, *replicas: Replica) -> None:
-        self.serving: list[Seen] = []
-        self.served: list[bytes] = []
-        """Targets, in the order of their coming."""
-        self.most = 0
-        for replica in replicas:
-            replica.script = self._take
-
-    async def _take(self, connection: ReplicaConnection, seen: Seen) -> None:
-        self.serving.append(seen)
-        self.served.append(seen.line.split(b" ")[1])
-        self.most = max(self.most, len(self.serving))
-
-    def release(self, answer: bytes = OK_ANSWER) -> None:
-        """Answer who has been there longest."""
-        self.serving.pop(0).connection.transport.write(answer)
-
-
-async def one(rig: Rig, **fields: Any) -> Gate:
-    """One replica with one place."""
-    replica = await rig.replica()
-    rig.fleet(replica, policy=policy(**fields))
-    return Gate(replica)
-
-
-async def clients(rig: Rig, count: int) -> list[Client]:
-    return [await rig.client() for _ in range(count)]
-
-
-async def lined_up(rig: Rig, client: Client, number: int, more: bytes = b"", waiting: int = 0) -> None:
-    """Ask, and see that so many wait then."""
-    client.send(ask(number, more))
-    line = rig.table.fleets["f"].admission.queue
-    await until(lambda: len(line) == waiting)
-
-
-def code(answer: Answer) -> str:
-    return str(msgspec.json.decode(answer.body)["code"])
+from tests.routing.proxy.exchange.queueing import Gate, ask, clients, code, lined_up, one, policy
+from tests.routing.proxy.rig import OK, OK_ANSWER, ReplicaConnection, Rig, Seen, until
 
 
 async def test_no_more_than_the_limit_are_sent_and_the_others_come_in_order(rig: Rig) -> None:
@@ -437,84 +371,6 @@ async def test_a_tunnel_keeps_its_place_until_it_ends(rig: Rig) -> None:
     await lined_up(rig, second, 2, waiting=1)
     first.abort()
     assert (await second.answer()).status == 200
-
-
-# --- cold fleets -----------------------------------------------------------------------------------
-
-
-def loading(rig: Rig, startup_s: float | None = None, **queue: Any) -> None:
-    """The one replica is being checked."""
-    rig.fleet(rig.replicas[0], policy=policy(queue=queue))
-    snapshot = rig.table.fleets["f"].snapshot
-    health: dict[str, Any] = {"health": "checking", "has_passed": False, "startup_s": startup_s}
-    cold = [replace(spec, **health) for spec in snapshot.replicas]
-    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=cold))
-
-
-def ready(rig: Rig) -> None:
-    snapshot = rig.table.fleets["f"].snapshot
-    warm = [replace(spec, health="ready", has_passed=True) for spec in snapshot.replicas]
-    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=warm))
-
-
-@pytest.mark.parametrize(
-    ("startup_s", "words", "again"),
-    [
-        (None, b"its startup time is not known yet", b"5"),
-        (90.0, b"the first replica is expected to be ready in about 90 s", b"90"),
-        (0.0, b"it takes longer than its last start", b"5"),
-    ],
-)
-async def test_a_cold_fleet_says_so_and_when_it_is_expected(
-    rig: Rig, startup_s: float | None, words: bytes, again: bytes
-) -> None:
-    await rig.replica()
-    loading(rig, startup_s)
-    client = await rig.client()
-    answer = await client.ask(ask(1))
-    assert (answer.status, code(answer)) == (503, "fleet_cold")
-    assert b"1 checking" in answer.body
-    assert words in answer.body
-    assert answer.get(b"retry-after") == [again]
-    assert rig.table.fleets["f"].counters.cold == 1
-
-
-async def test_a_replica_that_cannot_be_asked_once_it_has_loaded_is_not_waited_for(rig: Rig) -> None:
-    replica = await rig.replica()
-    loading(rig, cold="hold")
-    snapshot = rig.table.fleets["f"].snapshot
-    without = [replace(spec, credential="env:TEST_REPLICA_UNSET") for spec in snapshot.replicas]
-    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=without))
-    answer = await (await rig.client()).ask(ask(1))
-    assert (answer.status, code(answer)) == (503, "no_replica")
-    assert b"1 without its credential" in answer.body
-    assert b"TEST_REPLICA_UNSET" not in answer.body
-    assert b"loading" not in answer.body
-    assert not replica.connections
-
-
-async def test_requests_are_held_until_the_first_replica_is_ready(rig: Rig) -> None:
-    replica = await rig.replica()
-    loading(rig, cold="hold")
-    first, second = await clients(rig, 2)
-    await lined_up(rig, first, 1, waiting=1)
-    await lined_up(rig, second, 2, waiting=2)
-    assert not replica.requests
-    ready(rig)
-    for client in (first, second):
-        assert (await client.answer()).status == 200
-
-
-async def test_held_requests_are_not_held_for_ever_nor_without_bound(rig: Rig) -> None:
-    await rig.replica()
-    loading(rig, cold="hold", cold_timeout_s=0.3, size=1)
-    first, second = await clients(rig, 2)
-    await lined_up(rig, first, 1, waiting=1)
-    answer = await second.ask(ask(2))
-    assert (answer.status, code(answer)) == (503, "queue_full")
-    answer = await first.answer()
-    assert (answer.status, code(answer)) == (503, "fleet_cold")
-    assert b"timed out after 0.3 s in the queue" in answer.body
 
 
 async def test_a_stream_keeps_its_place_until_its_last_byte(rig: Rig) -> None:

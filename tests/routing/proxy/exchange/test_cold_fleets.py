@@ -1,0 +1,84 @@
+"""Requests for a fleet whose replicas are still loading: refused with the time it takes, or held."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.routing.proxy.exchange.queueing import ask, clients, code, lined_up, policy
+from tests.routing.proxy.rig import Rig
+
+
+def loading(rig: Rig, startup_s: float | None = None, **queue: Any) -> None:
+    """The one replica is being checked."""
+    rig.fleet(rig.replicas[0], policy=policy(queue=queue))
+    snapshot = rig.table.fleets["f"].snapshot
+    health: dict[str, Any] = {"health": "checking", "has_passed": False, "startup_s": startup_s}
+    cold = [replace(spec, **health) for spec in snapshot.replicas]
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=cold))
+
+
+def ready(rig: Rig) -> None:
+    snapshot = rig.table.fleets["f"].snapshot
+    warm = [replace(spec, health="ready", has_passed=True) for spec in snapshot.replicas]
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=warm))
+
+
+@pytest.mark.parametrize(
+    ("startup_s", "words", "again"),
+    [
+        (None, b"its startup time is not known yet", b"5"),
+        (90.0, b"the first replica is expected to be ready in about 90 s", b"90"),
+        (0.0, b"it takes longer than its last start", b"5"),
+    ],
+)
+async def test_a_cold_fleet_says_so_and_when_it_is_expected(
+    rig: Rig, startup_s: float | None, words: bytes, again: bytes
+) -> None:
+    await rig.replica()
+    loading(rig, startup_s)
+    client = await rig.client()
+    answer = await client.ask(ask(1))
+    assert (answer.status, code(answer)) == (503, "fleet_cold")
+    assert b"1 checking" in answer.body
+    assert words in answer.body
+    assert answer.get(b"retry-after") == [again]
+    assert rig.table.fleets["f"].counters.cold == 1
+
+
+async def test_a_replica_that_cannot_be_asked_once_it_has_loaded_is_not_waited_for(rig: Rig) -> None:
+    replica = await rig.replica()
+    loading(rig, cold="hold")
+    snapshot = rig.table.fleets["f"].snapshot
+    without = [replace(spec, credential="env:TEST_REPLICA_UNSET") for spec in snapshot.replicas]
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=without))
+    answer = await (await rig.client()).ask(ask(1))
+    assert (answer.status, code(answer)) == (503, "no_replica")
+    assert b"1 without its credential" in answer.body
+    assert b"TEST_REPLICA_UNSET" not in answer.body
+    assert b"loading" not in answer.body
+    assert not replica.connections
+
+
+async def test_requests_are_held_until_the_first_replica_is_ready(rig: Rig) -> None:
+    replica = await rig.replica()
+    loading(rig, cold="hold")
+    first, second = await clients(rig, 2)
+    await lined_up(rig, first, 1, waiting=1)
+    await lined_up(rig, second, 2, waiting=2)
+    assert not replica.requests
+    ready(rig)
+    for client in (first, second):
+        assert (await client.answer()).status == 200
+
+
+async def test_held_requests_are_not_held_for_ever_nor_without_bound(rig: Rig) -> None:
+    await rig.replica()
+    loading(rig, cold="hold", cold_timeout_s=0.3, size=1)
+    first, second = await clients(rig, 2)
+    await lined_up(rig, first, 1, waiting=1)
+    answer = await second.ask(ask(2))
+    assert (answer.status, code(answer)) == (503, "queue_full")
+    answer = await first.answer()
+    assert (answer.status, code(answer)) == (503, "fleet_cold")
+    assert b"timed out after 0.3 s in the queue" in answer.body
