@@ -42,3 +42,11 @@ def test_rows_and_the_file_that_made_them_give_the_same_replicas() -> None:
         replace(one, **{name: getattr(other, name) for name in known})
         for one, other in zip(published, compiled.replicas, strict=True)
     ] == compiled.replicas
+
+
+def test_every_setting_is_published_as_it_was_set() -> None:
+    file = loads(FILE)
+    fleet_files.apply(file, "tests")
+    published = publisher.snapshot_of(Fleet.objects.get()).replicas[1]
+    settings = asdict(file.fleets[0].replicas[1])
+    assert {name: getattr(published, name) for name in REPLICA.fields} == settings
