@@ -55,7 +55,7 @@ def _key(name: str, coarse: bool) -> str:
     return coarse_history_key(name) if coarse else history_key(name)
 
 
-def _decode(stored: list[bytes]) -> list[Point]:
+def _decode(stored: list[bytes] | list[bytes | str]) -> list[Point]:
     points = []
     for text in stored:
         try:
