@@ -13,18 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bootstrap.environment import (
-    LOCKS,
-    PROJECT,
-    STAMP,
-    checked_pip,
-    create,
-    only_one_at_a_time,
-    stamp_of,
-    write_stamp,
-)
+from bootstrap.environment import LOCKS, PROJECT, STAMP, install_beside, stamp_of
 from bootstrap.errors import BootstrapError
-from bootstrap.installer import install as install_lock
 
 VENV = PROJECT / ".venv-audit"
 LOCKS_OF_THE_TOOLS = LOCKS / "audit"
@@ -51,14 +41,7 @@ def main() -> int:
 def install(venv: Path = VENV, locks: Path = LOCKS_OF_THE_TOOLS) -> Path:
     """The tools' Python; they are installed where they are missing, of another lock, or of a Python that is
     gone."""
-    python = venv / "bin" / "python"
-    with only_one_at_a_time(locks):
-        if not is_current(venv, locks):
-            pip = checked_pip()
-            create(venv)
-            install_lock(python, pip, [locks / "lock.txt"], venv / "install.log")
-            write_stamp(venv, stamp_of(locks, dev=False))
-    return python
+    return install_beside(venv, locks, lambda: is_current(venv, locks))
 
 
 def install_if_possible() -> None:

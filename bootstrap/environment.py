@@ -11,7 +11,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -80,6 +80,19 @@ def make(venv: Path, locks: Path, dev: bool) -> None:
     if dev:
         install(python, pip, [locks / "lock-dev.txt"], log, again=True)
         write_stamp(venv, stamp_of(locks, dev=True))
+
+
+def install_beside(venv: Path, locks: Path, is_current: Callable[[], bool]) -> Path:
+    """Return the Python of an environment beside ``.venv``, of what wants other packages. It is made afresh
+    where it is not current. Raises :class:`BootstrapError` with a sentence."""
+    python = venv / "bin" / "python"
+    with only_one_at_a_time(locks):
+        if not is_current():
+            pip = checked_pip()
+            create(venv)
+            install(python, pip, [locks / "lock.txt"], venv / "install.log")
+            write_stamp(venv, stamp_of(locks, dev=False))
+    return python
 
 
 def write_stamp(venv: Path, stamp: str) -> None:

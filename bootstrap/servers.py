@@ -6,17 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from bootstrap.environment import (
-    PROJECT,
-    STAMP,
-    checked_pip,
-    create,
-    only_one_at_a_time,
-    stamp_of,
-    write_stamp,
-)
+from bootstrap.environment import PROJECT, STAMP, install_beside, stamp_of
 from bootstrap.errors import BootstrapError
-from bootstrap.installer import install as install_lock
 
 VENV = PROJECT / ".venv-servers"
 LOCKS = PROJECT / "tests" / "servers"
@@ -37,14 +28,7 @@ def installed() -> Path | None:
 
 def install() -> Path:
     """Make it where it is missing. Raises :class:`BootstrapError` with a sentence."""
-    with only_one_at_a_time(LOCKS):
-        python = installed()
-        if python is None:
-            pip, python = checked_pip(), VENV / "bin" / "python"
-            create(VENV)
-            install_lock(python, pip, [LOCKS / "lock.txt"], VENV / "install.log")
-            write_stamp(VENV, stamp_of(LOCKS, dev=False))
-    return python
+    return install_beside(VENV, LOCKS, lambda: installed() is not None)
 
 
 def install_if_possible() -> None:

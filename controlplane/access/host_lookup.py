@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from threading import Condition, Semaphore, Thread
 from time import monotonic
 
+from routing.contract.host_addresses import host_addresses
+
 Addresses = Mapping[str, tuple[str, ...] | None]
 """Host name → its addresses; empty: it has none. None: it is not known, DNS does not answer."""
 
@@ -69,9 +71,8 @@ class _Question:
 
 def _addresses_of(name: str) -> tuple[str, ...] | None:
     try:
-        infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        return host_addresses(name)
     except socket.gaierror as error:
         return () if error.errno in _NO_ADDRESS else None
     except (OSError, UnicodeError):
         return None
-    return tuple(dict.fromkeys(str(info[4][0]) for info in infos))

@@ -352,32 +352,38 @@ class ClientConnection(ClientLifecycle):
             self._serve(collected, 0)
             self.head_s = 0.0
 
-    def _receive(self, data: bytes) -> None:
-        """Bytes of the body of the request that is being served."""
+    def _receive(self, data: bytes, behind: DeferredChunks | None = None) -> None:
+        """Bytes of the body of the request that is being served, or of a tunnel. ``behind``: what was read
+        with them and is not decoded yet."""
         body, exchange = self._body, self.exchange
         assert body is not None
         assert exchange is not None
-        if self._deferred is not None:
-            self._deferred.add(data)
-            return
-        if isinstance(body, RequestBody) and body.chunked and are_small(data):
+        if behind is None and body.chunked and are_small(data):
             self._defer(body, data)
             return
-        began = monotonic() if len(data) >= LARGE else 0.0
+        began = monotonic() if behind is not None or len(data) >= LARGE else 0.0
         try:
             piece = body.feed(data)
         except RequestRefused as error:
+            if behind is not None:
+                self._end_deferred()
             exchange.refuse(error)
             return
         if not body.complete:
             if piece:
                 exchange.body(piece, False)
             if began and self._body is body:
-                self._wait_turn(body, monotonic() - began)
+                if behind is not None and not behind.left:
+                    self._end_deferred()
+                else:
+                    self._wait_turn(body, monotonic() - began)
             return
         self._body = None
-        self._read_pause.resume(BACKPRESSURE)
         rest = body.rest
+        if behind is not None:
+            rest += behind.take_rest()
+            self._end_deferred()
+        self._read_pause.resume(BACKPRESSURE)
         if rest:
             self._hold(rest)
         exchange.body(piece, True)
@@ -385,55 +391,32 @@ class ClientConnection(ClientLifecycle):
             self._host.turns.spend(monotonic() - began)
 
     def _wait_turn(self, body: RequestBody | TunnelBody | EmptyBody, spent_s: float) -> None:
-        """A large piece has come, on which ``spent_s`` was spent: others are read first."""
-        self._read_pause.pause(TURN)
+        """A piece that takes long has come, on which ``spent_s`` was spent: others are read first."""
+        if self._deferred is None:
+            self._read_pause.pause(TURN)
         self._host.turns.wait(body.number, self._read_on, spent_s)
 
     def _read_on(self) -> None:
+        """Its turn has come."""
         if self._deferred is None:
             self._read_pause.resume(TURN)
         else:
             self._decode_on(self._deferred)
 
-    def _defer(self, body: RequestBody, data: bytes) -> None:
-        """Decode this in turns."""
+    def _defer(self, body: RequestBody | TunnelBody | EmptyBody, data: bytes) -> None:
+        """Decode this in turns. Until it is done nothing more is read."""
         self._deferred = DeferredChunks(data)
         self._host.on_pipelined(self, len(data))
         self._read_pause.pause(DEFERRED)
-        self._host.turns.wait(body.number, self._read_on, 0.0)
+        self._wait_turn(body, 0.0)
 
     def _decode_on(self, deferred: DeferredChunks) -> None:
-        """Its turn has come."""
-        body, exchange = self._body, self.exchange
-        if not isinstance(body, RequestBody) or exchange is None or self._ending:
+        if self._body is None or self.exchange is None or self._ending:
             self._end_deferred()
-            return
-        if self._read_pause.is_paused(BACKPRESSURE):
+        elif self._read_pause.is_paused(BACKPRESSURE):
             deferred.misses_turn = True
-            return
-        began = monotonic()
-        try:
-            piece = body.feed(deferred.take())
-        except RequestRefused as error:
-            self._end_deferred()
-            exchange.refuse(error)
-            return
-        if body.complete:
-            self._body = None
-            rest = body.rest + deferred.take_rest()
-            self._end_deferred()
-            self._read_pause.resume(BACKPRESSURE)
-            if rest:
-                self._hold(rest)
-            exchange.body(piece, True)
-            self._host.turns.spend(monotonic() - began)
-            return
-        if piece:
-            exchange.body(piece, False)
-        if deferred.left and self._body is body:
-            self._host.turns.wait(body.number, self._read_on, monotonic() - began)
         else:
-            self._end_deferred()
+            self._receive(deferred.take(), deferred)
 
     def _linger(self, now: float, answered: bool) -> None:
         super()._linger(now, answered)

@@ -31,10 +31,6 @@ class DeferredChunks:
         self.misses_turn = False
         """Whether its turn came while the replica did not take what was decoded before."""
 
-    def add(self, data: bytes) -> None:
-        self._data = self.take_rest() + data
-        self._at = 0
-
     def take(self) -> bytes:
         """The next slice, empty at the end."""
         start = self._at

@@ -16,7 +16,7 @@ class EmptyBody:
 
     __slots__ = ()
 
-    complete = False
+    chunked = complete = False
     number = 0
     slow_since = None
     rest = b""

@@ -37,6 +37,7 @@ from time import monotonic
 from weakref import WeakValueDictionary
 
 from routing.contract import address_policy
+from routing.contract.host_addresses import host_addresses
 from routing.http.local_errors import local_error
 from routing.ipc.descriptors import is_out_of_descriptors
 
@@ -100,8 +101,7 @@ class NameResolver:
         addresses: tuple[str, ...] = ()
         problem = None
         try:
-            infos = socket.getaddrinfo(name.host, None, type=socket.SOCK_STREAM)
-            addresses = tuple(dict.fromkeys(str(info[4][0]) for info in infos))
+            addresses = host_addresses(name.host)
         except OSError as error:
             problem = error.with_traceback(None)
         except Exception as error:  # a name that cannot be encoded

@@ -17,10 +17,9 @@ from ipaddress import IPv4Address, IPv6Address
 from time import monotonic
 from typing import NamedTuple, Protocol
 
-from routing.http.abort import abort_transport
+from routing.http.handshake import Handshake, HandshakeHost
 from routing.http.interfaces import Connection
 from routing.http.peer_address import peer_address
-from routing.http.timeout_sweeper import TimeoutSweeper
 
 log = logging.getLogger(__name__)
 
@@ -112,17 +111,8 @@ def _text(address: IPv4Address | IPv6Address) -> str:
     return str(mapped or address)
 
 
-class ProxyProtocolHost(Protocol):
+class ProxyProtocolHost(HandshakeHost, Protocol):
     """What the layer needs of the acceptor. Crosses a layer: the proxy is one."""
-
-    sweeper: TimeoutSweeper
-    handshakes: set[object]
-    """Connections whose beginning is being read."""
-
-    @property
-    def head_timeout_s(self) -> float:
-        """How long the header may take."""
-        ...
 
     def behind_proxy_protocol(self, peer: str, source: str) -> asyncio.Protocol:
         """The connection's own protocol. ``peer``: who has connected. ``source``: what the header says."""
@@ -131,28 +121,24 @@ class ProxyProtocolHost(Protocol):
     def on_proxy_header_begin(self, connection: Connection, peer: str) -> None:
         """A header is to come. ``peer``: as below."""
 
-    def on_half_head(self, client: Connection, size: int) -> None:
-        """``size`` more bytes of a header have come, which is not complete."""
 
-    def on_tls_handshake_done(self, connection: Connection) -> None: ...
-    def on_tls_close(self, connection: Connection) -> None: ...
+class ProxyProtocolLayer(Handshake, asyncio.Protocol):
+    """Reads the header of one connection."""
 
+    __slots__ = ("_data", "_host", "_since", "_socket", "deadline")
 
-class ProxyProtocolLayer(asyncio.Protocol):
-    """Reads the header of one connection. To the acceptor it is a handshake."""
-
-    __slots__ = ("_data", "_host", "_since", "_transport", "deadline")
+    _host: ProxyProtocolHost
 
     def __init__(self, host: ProxyProtocolHost) -> None:
         self._host = host
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._socket = None  # type: ignore[assignment]
         self._data = b""
         self.deadline = self._since = 0.0
 
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]
+        self._socket = transport  # type: ignore[assignment]
         self._since = monotonic()
         self._host.sweeper.add(self)
         self._host.on_proxy_header_begin(self, self._peer)
@@ -164,15 +150,15 @@ class ProxyProtocolLayer(asyncio.Protocol):
             header = read_proxy_header(self._data)
         except BadProxyHeader as problem:
             log.debug("closed: no PROXY protocol header of %s: %s", self._peer, problem)
-            self._transport.abort()
+            self._socket.abort()
             return
         if header is None:
             self._host.on_half_head(self, len(data))
             return
         self._leave()
         above = self._host.behind_proxy_protocol(self._peer, header.source)
-        self._host.on_tls_handshake_done(self)
-        transport, rest = self._transport, self._data[header.size :]
+        self._host.on_handshake_done(self)
+        transport, rest = self._socket, self._data[header.size :]
         transport.set_protocol(above)
         above.connection_made(transport)
         if rest:
@@ -180,49 +166,8 @@ class ProxyProtocolLayer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
-        self._host.on_tls_close(self)
+        self._host.on_layer_close(self)
 
     @property
     def _peer(self) -> str:
-        return peer_address(self._transport)
-
-    def _leave(self) -> None:
-        self._host.sweeper.discard(self)
-        self._host.handshakes.discard(self)
-
-    # Called by the sweeper and the host.
-
-    def check(self, now: float) -> None:
-        if now - self._since > self._host.head_timeout_s:
-            abort_transport(self._transport)
-
-    @property
-    def idle_since(self) -> float | None:
-        """``None``: something has come."""
-        return None if self._data else self._since
-
-    @property
-    def silent_since(self) -> float | None:
-        return self.idle_since
-
-    @property
-    def descriptor(self) -> int:
-        number: int = self._transport.get_extra_info("socket").fileno()
-        return number
-
-    @property
-    def slow_since(self) -> float | None:
-        return None
-
-    def give_way(self, answer: bytes) -> None:
-        self.abort()
-
-    def reject(self, answer: bytes) -> bool:
-        """The connection above is turned away, which knows in which form."""
-        return False
-
-    def close_if_idle(self) -> None:
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._transport.abort()
+        return peer_address(self._socket)

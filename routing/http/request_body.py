@@ -20,6 +20,7 @@ class RequestBody:
         "_paused_at",
         "_remaining",
         "_since",
+        "chunked",
         "complete",
         "limits",
         "number",
@@ -32,6 +33,7 @@ class RequestBody:
         """Bodies are numbered as they begin."""
         self.limits = limits
         """May be replaced while the body comes."""
+        self.chunked = head.chunked
         self._decoder = ChunkedDecoder(MOST_TINY) if head.chunked else None
         self._remaining = head.content_length
         self._since = now
@@ -43,10 +45,6 @@ class RequestBody:
         """Payload bytes so far."""
         self.complete = False
         self.rest = b""
-
-    @property
-    def chunked(self) -> bool:
-        return self._decoder is not None
 
     def feed(self, data: bytes) -> bytes:
         """The payload in ``data``. Raises :class:`RequestRefused`, also when too much is announced."""

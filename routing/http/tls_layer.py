@@ -36,11 +36,11 @@ from typing import Any, Protocol
 
 from routing.http.abort import abort_transport
 from routing.http.errors import RequestRefused
+from routing.http.handshake import Handshake, HandshakeHost
 from routing.http.interfaces import Connection
 from routing.http.limits import ConnectionLimits
 from routing.http.lingering_close import LingeringClose
 from routing.http.peer_address import peer_address
-from routing.http.timeout_sweeper import TimeoutSweeper
 
 log = logging.getLogger(__name__)
 
@@ -50,37 +50,20 @@ _PLAIN_HTTP = re.compile(rb"[A-Z]{3,16} [/*h]")
 """How a request begins; a handshake begins with the byte 22."""
 
 
-class TlsHost(Protocol):
+class TlsHost(HandshakeHost, Protocol):
     """What the layer needs of the acceptor. Crosses a layer: the proxy is one."""
 
     limits: ConnectionLimits
-    sweeper: TimeoutSweeper
-    handshakes: set[object]
-    """Those under way whose client has said something."""
-
-    @property
-    def head_timeout_s(self) -> float:
-        """How long a handshake may take."""
-        ...
 
     def on_tls_accept(self, connection: Connection, address: str) -> None:
         """A handshake is to come, from this address."""
-
-    def on_tls_handshake_done(self, connection: Connection) -> None:
-        """It is done; what follows on it comes next."""
-
-    def on_half_head(self, client: Connection, size: int) -> None:
-        """``size`` more bytes of a handshake have come, which is not complete."""
-
-    def on_tls_close(self, connection: Connection) -> None:
-        """It is closed. Also after :meth:`on_tls_handshake_done`."""
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:
         """The whole answer to what is no request."""
         ...
 
 
-class TlsLayer(asyncio.Transport, asyncio.Protocol):
+class TlsLayer(Handshake, asyncio.Transport, asyncio.Protocol):
     """The TLS layer of one connection. See the module's text for its states."""
 
     __slots__ = (
@@ -99,6 +82,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         "deadline",
     )
 
+    _host: TlsHost
+
     def __init__(
         self, context: ssl.SSLContext, above: asyncio.Protocol, host: TlsHost, address: str = ""
     ) -> None:
@@ -106,8 +91,7 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         self._host = host
         self._address = address
         self._above = above
-        self._socket: asyncio.Transport = None  # type: ignore[assignment]
-        """The loop's transport."""
+        self._socket = None  # type: ignore[assignment]
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -153,8 +137,8 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._above.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._leave_handshake()
-        self._host.on_tls_close(self)
+        self._leave()
+        self._host.on_layer_close(self)
         self._decrypt = self._encrypt = None
         connected, self._connected = self._connected, False
         if connected:
@@ -166,42 +150,15 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def check(self, now: float) -> None:
         if self._lingering is None:
-            over = now - self._since > self._host.head_timeout_s
-        else:
-            over = self._lingering.is_over(now)
-        if over:
+            super().check(now)
+        elif self._lingering.is_over(now):
             abort_transport(self._socket)
 
     # Called by the host, until the handshake is done.
 
     @property
     def idle_since(self) -> float | None:
-        """``None``: the client has said something."""
-        begun = self._connected or self._lingering is not None or self in self._host.handshakes
-        return None if begun else self._since
-
-    @property
-    def silent_since(self) -> float | None:
-        return self.idle_since
-
-    @property
-    def descriptor(self) -> int:
-        number: int = self._socket.get_extra_info("socket").fileno()
-        return number
-
-    @property
-    def slow_since(self) -> float | None:
-        return None
-
-    def give_way(self, answer: bytes) -> None:
-        self.abort()
-
-    def reject(self, answer: bytes) -> bool:
-        """Whoever is answered by TLS must have shaken hands: the connection above is turned away then."""
-        return False
-
-    def close_if_idle(self) -> None:
-        self._socket.close()
+        return None if self._connected or self._lingering is not None else super().idle_since
 
     # A transport, called by the connection above.
 
@@ -264,18 +221,14 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
         except ssl.SSLError as error:
             self._refuse(error, data)
             return
-        self._leave_handshake()
-        self._host.on_tls_handshake_done(self)
+        self._leave()
+        self._host.on_handshake_done(self)
         self._flush()
         self._decrypt, self._encrypt = self._object.read, self._object.write
         self._connected = True
         self._above.connection_made(self)
         if self._decrypt is not None:  # else it was turned away
             self._read()
-
-    def _leave_handshake(self) -> None:
-        self._host.sweeper.discard(self)
-        self._host.handshakes.discard(self)
 
     def _refuse(self, error: ssl.SSLError, data: bytes) -> None:
         """No handshake comes about. The client hears why: an alert, or an answer that it can read."""

@@ -6,7 +6,7 @@ class TunnelBody:
 
     __slots__ = ("received",)
 
-    complete = False
+    chunked = complete = False
     number = 0
     slow_since = None
     rest = b""

@@ -165,13 +165,18 @@ class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True
 
 
 class StickyLearned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
-    """Worker → master: the replica that stores the response (or the conversation) with this id. Master →
-    worker: the replica that does, as another one was heard of before."""
+    """Worker → master: the replica that stores the response (or the conversation) with this id."""
 
     name: str
     place: ReplicaRef
-    from_redis: bool = False
-    """Redis has it, and so it holds whatever this host's workers have learned."""
+
+
+class StickyCorrection(msgspec.Struct, frozen=True, tag="corrected", kw_only=True):
+    """The replica that was heard of first for this id: it holds, whatever the receiver has learned. Worker →
+    master: Redis has it. Master → worker: the master has it, from another worker or from Redis."""
+
+    name: str
+    place: ReplicaRef
 
 
 class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
@@ -203,6 +208,7 @@ _Other = (
     | TelemetryReport
     | ReplicaStates
     | StickyLearned
+    | StickyCorrection
     | QuerySticky
     | StickyReply
 )

@@ -39,7 +39,7 @@ from routing.ipc.control_channel import (
     NewCertificate,
     Overrides,
     Siblings,
-    StickyLearned,
+    StickyCorrection,
     StopAccepting,
     Tables,
 )
@@ -158,14 +158,15 @@ class Master:
     def on_limits_shared(self, share: LimitsShared) -> None:
         self._limits_shared = share
 
-    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef, from_redis: bool = False) -> None:
-        now = time.monotonic()
-        if not self.sticky_ids.learn(name, replica_ref, now):
-            if from_redis:
-                self.sticky_ids.correct(name, replica_ref)
-            first = self.sticky_ids.find(name, now)
-            if first is not None:
-                self._broadcast(StickyLearned(name=name, place=first))
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
+        self._share_sticky(name, replica_ref, self.sticky_ids.settle(name, replica_ref, time.monotonic()))
+
+    def on_sticky_correction(self, name: str, replica_ref: ReplicaRef) -> None:
+        self._share_sticky(name, replica_ref, self.sticky_ids.overrule(name, replica_ref, time.monotonic()))
+
+    def _share_sticky(self, name: str, replica_ref: ReplicaRef, first: ReplicaRef | None) -> None:
+        if first is not None:
+            self._broadcast(StickyCorrection(name=name, place=first))
         elif self.upgrade.successor is not None:
             self.upgrade.successor.on_sticky_learned(name, replica_ref)
 

@@ -21,6 +21,7 @@ from routing.ipc.control_channel import (
     ReplicaState,
     ReplicaStates,
     Serving,
+    StickyCorrection,
     StickyLearned,
     StickyReply,
     StopAccepting,
@@ -56,8 +57,11 @@ class WorkerOwner(Protocol):
     def on_limits_shared(self, share: LimitsShared) -> None:
         """A worker has learned this proxy's share of the limits."""
 
-    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef, from_redis: bool = False) -> None:
+    def on_sticky_learned(self, name: str, replica_ref: ReplicaRef) -> None:
         """A worker has learned which replica stores the response with this id."""
+
+    def on_sticky_correction(self, name: str, replica_ref: ReplicaRef) -> None:
+        """A worker has it from Redis, so it holds, whatever this host's workers have learned."""
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
         """The replica that stores it, if any worker has learned that."""
@@ -209,7 +213,9 @@ class WorkerProcess:
             case ReplicaStates():
                 self._pending.resolve(message.question, message.fleets)
             case StickyLearned():
-                self._owner.on_sticky_learned(message.name, message.place, message.from_redis)
+                self._owner.on_sticky_learned(message.name, message.place)
+            case StickyCorrection():
+                self._owner.on_sticky_correction(message.name, message.place)
             case QuerySticky():
                 replica_ref = self._owner.find_sticky(message.name)
                 self.send(StickyReply(question=message.question, place=replica_ref))

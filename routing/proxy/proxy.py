@@ -120,7 +120,7 @@ class Proxy:
         self.scheme = b"http"
         """The scheme of clients' requests, for X-Forwarded-Proto."""
         self.handshakes: set[object] = set()
-        """TLS handshakes under way."""
+        """Those under way: PROXY protocol headers, and TLS."""
         self.routes = RouteCache(self.via_name, table.matches)
         self.bodies = BodyBudget(self._loop, self.sweeper, settings.bodies.memory_bytes)
         """The memory for request bodies."""
@@ -288,10 +288,10 @@ class Proxy:
         trusted = self._trusted and self._trusted.is_trusted(address)
         return "" if trusted else client_group(address)
 
-    def on_tls_handshake_done(self, connection: Connection) -> None:
+    def on_handshake_done(self, connection: Connection) -> None:
         self.connection_limit.on_handshake_done(connection)
 
-    def on_tls_close(self, connection: Connection) -> None:
+    def on_layer_close(self, connection: Connection) -> None:
         self.connection_limit.on_close(connection)
 
     def refusal(self, error: RequestRefused, head_only: bool) -> bytes:

@@ -67,6 +67,18 @@ class StickyIds:
         if known is not None:
             self._by_id[name] = (self._refs.setdefault(replica_ref, replica_ref), known[1])
 
+    def settle(self, name: str, replica_ref: ReplicaRef, now: float) -> ReplicaRef | None:
+        """Learn which replica stores an id, unless another one was heard of first. Returns that one, of which
+        whoever has learned otherwise must hear; ``None``: there is none."""
+        return None if self.learn(name, replica_ref, now) else self.find(name, now)
+
+    def overrule(self, name: str, replica_ref: ReplicaRef, now: float) -> ReplicaRef | None:
+        """The same for a replica that was heard of first elsewhere: it takes an id over, and is returned."""
+        if self.learn(name, replica_ref, now):
+            return None
+        self.correct(name, replica_ref)
+        return self.find(name, now)
+
     def all(self) -> list[tuple[str, ReplicaRef]]:
         """All ids with their replicas, in the order of last use."""
         return [(name, replica_ref) for name, (replica_ref, _) in self._by_id.items()]

@@ -44,7 +44,7 @@ from routing.ipc.control_channel import (
     ReplicaStates,
     Serving,
     Siblings,
-    StickyLearned,
+    StickyCorrection,
     StickyReply,
     StopAccepting,
     Tables,
@@ -300,7 +300,7 @@ class Worker:
                 self._update(self._tell_states(message.question))
             case StickyReply():
                 self._sticky_lookup.resolve(message)
-            case StickyLearned():
+            case StickyCorrection():
                 self._proxy.sticky_registry.correct(message.name, message.place)
             case _:
                 raise ValueError(f"the master sent a {type(message).__name__}")

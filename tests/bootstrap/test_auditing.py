@@ -71,12 +71,9 @@ def test_an_interpreter_that_does_not_start_is_not_believed_either(place: Place)
 
 
 def test_tools_that_cannot_be_installed_are_said(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        auditing, "install", lambda: auditing.install_lock(place.venv, place.venv, [], place.venv)
-    )
-    monkeypatch.setattr(auditing, "install_lock", _fails)
+    monkeypatch.setattr(auditing, "install", _fails)
     assert auditing.main() == 2
     assert "There is no way to the index." in capsys.readouterr().err
 

@@ -204,6 +204,20 @@ def test_an_id_stays_with_the_replica_that_was_heard_of_first() -> None:
     assert ids.all() == [("id", first)]
 
 
+def test_who_has_learned_another_replica_hears_of_the_first_one() -> None:
+    first, second = ReplicaRef("f", "u", "r"), ReplicaRef("g", "v", "s")
+    ids = StickyIds()
+    assert [ids.settle("id", first, 0.0) for _ in range(2)] == [None, None]
+    assert ids.settle("id", second, 1.0) == first
+    # Elsewhere it was the other way round.
+    assert ids.overrule("id", second, 2.0) == second
+    assert ids.settle("id", first, 3.0) == second
+    assert ids.overrule("id", second, 4.0) is None
+    assert ids.overrule("new", first, 4.0) is None
+    assert ids.settle("", first, 4.0) is None
+    assert ids.all() == [("id", second), ("new", first)]
+
+
 def test_ids_are_bounded_in_number_length_and_age() -> None:
     place = ReplicaRef("f", "u", "r")
     ids = StickyIds(most=3)
