@@ -6,7 +6,7 @@ from functools import partial
 
 from routing.contract.fleet_file import FleetEntry
 from routing.contract.policy import Policy
-from routing.contract.table import FleetSnapshot, Protocol, ReplicaSpec
+from routing.contract.table import ApiProtocol, FleetSnapshot, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.servers import ServerModel
@@ -51,7 +51,7 @@ class SimulatedFleet:
     """Machines in the table's order."""
 
     machines: Sequence[Machine]
-    protocol: Protocol = "generic"
+    protocol: ApiProtocol = "generic"
     sites_away_s: dict[tuple[str, str], float] = field(default_factory=dict)
     """From a proxy's site to a replica's, network time in one direction; none is given: 0."""
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 from routing.contract.table import AdminState, FleetSnapshot, Health, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 
 ReplicaKey = tuple[str, str]
 """Fleet and replica."""
@@ -68,7 +68,7 @@ def replica_metrics(
     )
 
 
-def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, ReplicaCounters]]) -> None:
+def load_report_metrics(out: Exposition, replicas: Iterable[tuple[LabelPairs, ReplicaCounters]]) -> None:
     """The load that replicas report themselves (ORCA), each with its age. ``replicas``: the workers' reports,
     added up."""
     replicas = list(replicas)
@@ -89,7 +89,7 @@ def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, Replic
     out.family("switchyard_replica_elsewhere", "gauge", help_text, elsewhere)
 
 
-def _labels(fleet: str, spec: ReplicaSpec) -> Labels:
+def _labels(fleet: str, spec: ReplicaSpec) -> LabelPairs:
     return (("fleet", fleet), ("replica", spec.name))
 
 
