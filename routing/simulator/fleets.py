@@ -103,17 +103,17 @@ def fixed_slots(
 
 
 def from_fleet_file(
-    entry: FleetEntry, hardware: Mapping[str, float], slots: int, **told: bool
+    entry: FleetEntry, hardware: Mapping[str, float], slots: int, **known: bool
 ) -> SimulatedFleet:
     """The replicas of a fleet file's fleet: their weights are taken for their speeds, ``max_concurrency`` for
     their slots. ``hardware``: weights of hardware classes; ``slots``: of those that are not said to have any;
-    ``told``: as :func:`slotted` has it."""
+    ``known``: as :func:`slotted` has it."""
     machines = []
     for replica in entry.replicas:
         speed = hardware.get(replica.hardware, 1.0) if replica.weight is None else replica.weight
         limit = replica.max_concurrency or entry.policy.max_concurrency
         if speed > 0:
-            machines.append(slotted(replica.name, speed, limit or slots, **told))
+            machines.append(slotted(replica.name, speed, limit or slots, **known))
     return SimulatedFleet(machines=machines, protocol=entry.protocol)
 
 

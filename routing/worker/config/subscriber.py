@@ -82,14 +82,14 @@ class Subscriber:
 
     async def run(self) -> None:
         """Connect, stay connected, and reconnect with a jittered backoff of at most a second."""
-        delay, told = FIRST_RETRY_S, False
+        delay, warned = FIRST_RETRY_S, False
         while True:
             try:
                 await self._session()
             except REDIS_ERRORS as problem:
-                if self.connected or not told:
+                if self.connected or not warned:
                     log.warning("Redis is away, the table at hand stays in use: %s", problem)
-                    told = True
+                    warned = True
             except Exception:
                 log.exception("the subscriber failed and starts again")
             if self.connected:
