@@ -21,12 +21,12 @@ FRESH_S = 0.9
 """A reading is shared for so long; less than the time between two checks of a socket."""
 
 
-class _Reading(NamedTuple):
+class _SharedRead(NamedTuple):
     began: float
     task: asyncio.Task[Any]
 
 
-_readings: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Reading]] = WeakKeyDictionary()
+_readings: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _SharedRead]] = WeakKeyDictionary()
 
 
 async def access(session: SessionBase) -> Access:
@@ -60,7 +60,7 @@ async def _shared(key: str, read: Callable[[], Awaitable[Any]]) -> Any:
     if known is None or now - known.began >= FRESH_S:
         for old in [name for name, one in readings.items() if now - one.began >= FRESH_S and one.task.done()]:
             del readings[old]
-        known = readings[key] = _Reading(now, loop.create_task(_result(read)))
+        known = readings[key] = _SharedRead(now, loop.create_task(_result(read)))
     # One socket that is closed meanwhile does not cancel the reading of the others.
     return await asyncio.shield(known.task)
 

@@ -23,7 +23,7 @@ from routing.contract.field_rules import below
 from routing.contract.host_synonyms import identities, is_address
 from routing.contract.metrics_pages import PAGES
 
-Place = tuple[str, int]
+HostPort = tuple[str, int]
 """Host and port."""
 
 _NAMES_OF_MODELS: Mapping[str, Any] = {"served_model": "", "adapters": []}
@@ -127,7 +127,7 @@ class HostCheck:
                 yield pointer, _UNKNOWN
 
     def _metrics_crossings(
-        self, others: set[Place], is_doubtful: Callable[[str, int], bool], addresses: Addresses
+        self, others: set[HostPort], is_doubtful: Callable[[str, int], bool], addresses: Addresses
     ) -> Iterator[tuple[str, str]]:
         """A metrics page is judged as a replica's address is."""
         probe = _probe_after(self._stored.probe, self._settings)
@@ -207,7 +207,7 @@ def _base(url: str) -> BaseUrl | None:
         return None
 
 
-def _places(base: BaseUrl, port: int, addresses: Addresses) -> list[Place]:
+def _places(base: BaseUrl, port: int, addresses: Addresses) -> list[HostPort]:
     """All that this host may be, with a port."""
     return [(host, port) for host in identities(base.host, addresses.get(base.host) or ())]
 

@@ -20,6 +20,6 @@ class Role(IntEnum):
     @classmethod
     def named(cls, word: str) -> "Role":
         """Raises ValueError, with the words that there are."""
-        if word not in RoleGrant.Role.values:
-            raise ValueError(f'"{word[:40]}" is no role: use {", ".join(RoleGrant.Role.values)}')
+        if word not in RoleGrant.RoleChoice.values:
+            raise ValueError(f'"{word[:40]}" is no role: use {", ".join(RoleGrant.RoleChoice.values)}')
         return cls[word.upper()]

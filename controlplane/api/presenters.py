@@ -156,7 +156,7 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
     health = getattr(row, "health", None)
     state = health.state if health else "checking"
     reasons = []
-    if row.admin_state != Replica.AdminState.ACTIVE:
+    if row.admin_state != Replica.AdminStateChoice.ACTIVE:
         reasons.append(f"admin state is {row.admin_state}")
     if state != "ready":
         reasons.append(f"health is {state}: {reason}")

@@ -14,10 +14,10 @@ from routing.contract.label_rules import MAX_LABELS, Labels
 from routing.contract.names import SLUG_PATTERN
 from routing.contract.policy_rules import POLICY
 
-Schema = dict[str, Any]
+SchemaObject = dict[str, Any]
 
 
-def schema_of(rule: Rule, *, partial: bool = False) -> Schema:
+def schema_of(rule: Rule, *, partial: bool = False) -> SchemaObject:
     """``partial``: a merge patch, in which nothing is required and ``null`` goes back to the default."""
     schema = {"description": rule.words, **_body(rule, partial)}
     if rule.nullable:
@@ -25,7 +25,7 @@ def schema_of(rule: Rule, *, partial: bool = False) -> Schema:
     return schema
 
 
-def _body(rule: Rule, partial: bool) -> Schema:
+def _body(rule: Rule, partial: bool) -> SchemaObject:
     if isinstance(rule, Section):
         return _section(rule, partial)
     if isinstance(rule, Number):
@@ -51,8 +51,8 @@ def _body(rule: Rule, partial: bool) -> Schema:
     return {"type": "string"}
 
 
-def _section(rule: Section, partial: bool) -> Schema:
-    schema: Schema = {
+def _section(rule: Section, partial: bool) -> SchemaObject:
+    schema: SchemaObject = {
         "type": "object",
         "properties": {name: schema_of(field, partial=partial) for name, field in rule.fields.items()},
         "additionalProperties": False,
@@ -63,12 +63,12 @@ def _section(rule: Section, partial: bool) -> Schema:
     return schema
 
 
-def _without(schema: Schema, *names: str) -> Schema:
+def _without(schema: SchemaObject, *names: str) -> SchemaObject:
     kept = {name: field for name, field in schema["properties"].items() if name not in names}
     return {**schema, "properties": kept}
 
 
-def _policy(*, partial: bool) -> Schema:
+def _policy(*, partial: bool) -> SchemaObject:
     schema = schema_of(POLICY, partial=partial)
     schema["properties"]["strategy"] = {
         "description": POLICY.fields["strategy"].words,
@@ -77,13 +77,13 @@ def _policy(*, partial: bool) -> Schema:
     return schema
 
 
-def _fleet() -> Schema:
+def _fleet() -> SchemaObject:
     schema = schema_of(FLEET)
     schema["properties"]["policy"] = _policy(partial=False)
     return schema
 
 
-def _request(schema: Schema) -> dict[str, Schema]:
+def _request(schema: SchemaObject) -> dict[str, SchemaObject]:
     return {"application/json": schema}
 
 

@@ -28,7 +28,7 @@ def save(file: Path) -> int:
 
 
 def _tables(
-    migrations: list[tables.Migration],
+    migrations: list[tables.MigrationKey],
 ) -> Iterator[tuple[str, list[str], Iterable[tuple[Any, ...]]]]:
     for model in tables.models_at(migrations):
         names = tables.field_names(model)

@@ -89,7 +89,7 @@ def _refuse_newer(file: Path, head: BackupHeader) -> None:
         )
 
 
-def _refuse_full(present: list[tables.Migration]) -> None:
+def _refuse_full(present: list[tables.MigrationKey]) -> None:
     full = [
         f"{count} in {tables.label(model)}"
         for model in (tables.models_at(present) if present else [])
@@ -102,7 +102,7 @@ def _refuse_full(present: list[tables.Migration]) -> None:
         )
 
 
-def _last_of(migrations: list[tables.Migration]) -> list[tables.Migration]:
+def _last_of(migrations: list[tables.MigrationKey]) -> list[tables.MigrationKey]:
     """The last migration of each app, which bring the others along."""
     loader: Any = MigrationExecutor(connection).loader
     inside = set(migrations)

@@ -12,21 +12,21 @@ APPS = ("contenttypes", "auth", "controlplane")
 MADE_BY_MIGRATE = frozenset({"contenttypes.contenttype", "auth.permission", "controlplane.tablestate"})
 """Tables that have rows in an installation in which nothing has been done yet."""
 
-Migration: TypeAlias = tuple[str, str]
+MigrationKey: TypeAlias = tuple[str, str]
 """(app, name)."""
 
 
-def applied_migrations() -> list[Migration]:
+def applied_migrations() -> list[MigrationKey]:
     """Of the kept apps, in the database; empty where it has no tables yet."""
     return sorted(key for key in MigrationRecorder(connection).applied_migrations() if key[0] in APPS)
 
 
-def known_migrations() -> set[Migration]:
+def known_migrations() -> set[MigrationKey]:
     """Of the kept apps, in this version's code."""
     return {key for key in MigrationLoader(None).graph.nodes if key[0] in APPS}
 
 
-def models_at(migrations: Collection[Migration]) -> list[type[models.Model]]:
+def models_at(migrations: Collection[MigrationKey]) -> list[type[models.Model]]:
     """The models of the kept tables as they are after these migrations, in a fixed order.
 
     They are of this call alone. Times that are set by themselves are not: a restored row keeps its own.

@@ -31,7 +31,7 @@ class RunningTasks:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._running: dict[str, RunningTask] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._lock = threading.Lock()
 
     def begin(self, task_id: str, name: str, soft_limit_s: float, limit_s: float) -> None:
@@ -42,8 +42,8 @@ class RunningTasks:
         """Seconds since it began; None: it was not begun here."""
         with self._lock:
             task = self._running.pop(task_id, None)
-            late = task_id in self._told
-            self._told.discard(task_id)
+            late = task_id in self._reported
+            self._reported.discard(task_id)
         if task is None:
             return None
         took_s = self._clock() - task.began
@@ -55,9 +55,9 @@ class RunningTasks:
         """Log tasks that have passed their soft limit, each once."""
         for task_id, task in self._snapshot().items():
             age_s = self._clock() - task.began
-            if age_s > task.soft_limit_s and task_id not in self._told:
+            if age_s > task.soft_limit_s and task_id not in self._reported:
                 with self._lock:
-                    self._told.add(task_id)
+                    self._reported.add(task_id)
                 logger.error(
                     "the task %s has run for %.0f s: from %.0f s on it counts as hanging",
                     *(task.name, age_s, task.limit_s),

@@ -180,7 +180,7 @@ def _guarded(kind: Any, breaker: CircuitBreaker, gate: RedisGate) -> Any:
 def _guarded_async(kind: Any, breaker: CircuitBreaker, gate: RedisGate) -> Any:
     """As :func:`_guarded`, of an event loop's connections."""
 
-    class GuardedConnection(kind):  # type: ignore[misc]  # one of three classes
+    class GuardedAsyncConnection(kind):  # type: ignore[misc]  # one of three classes
         async def connect(self) -> None:
             with breaker.guard():
                 await super().connect()
@@ -199,4 +199,4 @@ def _guarded_async(kind: Any, breaker: CircuitBreaker, gate: RedisGate) -> Any:
             with breaker.watch():
                 return await super().read_response(*args, **kwargs)
 
-    return GuardedConnection
+    return GuardedAsyncConnection

@@ -10,7 +10,7 @@ from typing import get_args
 from controlplane.importing import litellm, nginx
 from controlplane.importing.model import Draft, NotImportable
 from controlplane.importing.writer import fleet_file_text, report
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 
 _READERS: Mapping[str, Callable[[Namespace], Draft]] = {
     "nginx": lambda options: nginx.read(options.file, options.protocol),
@@ -60,7 +60,7 @@ def _parser(prog: str) -> ArgumentParser:
         if name == "nginx":
             one.add_argument(
                 "--protocol",
-                choices=get_args(Protocol),
+                choices=get_args(ApiProtocol),
                 default="",
                 help="API that clients use, for all fleets; else guessed from location paths",
             )

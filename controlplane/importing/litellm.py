@@ -6,8 +6,15 @@ from typing import Any
 
 from controlplane.importing import litellm_deployment as deployment
 from controlplane.importing.litellm_deployment import Deployment
-from controlplane.importing.litellm_settings import Settings
-from controlplane.importing.model import Draft, FleetDraft, Names, NotImportable, SourcedValue, SourceLocation
+from controlplane.importing.litellm_settings import LiteLLMSettings
+from controlplane.importing.model import (
+    Draft,
+    FleetDraft,
+    NotImportable,
+    SourcedValue,
+    SourceLocation,
+    UniqueNames,
+)
 from routing.contract import input_file
 from routing.contract.fleet_file import yaml_document
 from routing.contract.fleet_file.parser import MAX_BYTES
@@ -25,13 +32,13 @@ def read(path: Path) -> Draft:
     def place(pointer: str) -> SourceLocation:
         return SourceLocation(str(path), document.position_of(pointer, at_key=True).line)
 
-    settings = Settings(content, place, draft)
+    settings = LiteLLMSettings(content, place, draft)
     groups: dict[str, list[Deployment]] = {}
     for index, entry in enumerate(content["model_list"] or []):
         one = deployment.read(entry, f"/model_list/{index}", place, draft)
         if one is not None:
             groups.setdefault(one.model_name, []).append(one)
-    names = Names()
+    names = UniqueNames()
     # Names that need no change come first: nobody else's changed name may take them.
     slugs = {name: names.take(name, "") for name in groups if is_slug(name)}
     for model_name, members in groups.items():
@@ -76,7 +83,7 @@ def _fleet(name: str, model_name: str, members: list[Deployment], draft: Draft) 
     if problem := alias_problem(model_name) or alias_problem(first.served_model):
         draft.note_dropped(first.place, model_name, f"the name {problem}")
         return fleet
-    replicas = Names()
+    replicas = UniqueNames()
     for one in members:
         if one.served_model != first.served_model:
             why = (

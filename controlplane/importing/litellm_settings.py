@@ -47,7 +47,7 @@ class _Value(NamedTuple):
     place: SourceLocation
 
 
-class Settings:
+class LiteLLMSettings:
     """The three sections. What has a counterpart is applied to fleets, the rest is noted at once."""
 
     def __init__(self, content: Mapping[str, Any], at: At, draft: Draft) -> None:

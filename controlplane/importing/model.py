@@ -99,7 +99,7 @@ class Draft:
             return None
 
 
-class Names:
+class UniqueNames:
     """Slugs, each given once."""
 
     def __init__(self) -> None:

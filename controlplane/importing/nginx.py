@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controlplane.importing import nginx_file, nginx_upstream
-from controlplane.importing.model import Draft, FleetDraft, Names, SourceLocation
+from controlplane.importing.model import Draft, FleetDraft, SourceLocation, UniqueNames
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_routes import Route, complete_fleets
 from controlplane.importing.nginx_unsupported import NO_HTTP, is_boilerplate, reason, without_secrets
@@ -42,10 +42,10 @@ def read(path: Path, protocol: str = "") -> Draft:
     """
     draft = Draft(str(path), "nginx")
     tree = nginx_file.read(path, draft)
-    return _Reading(draft, protocol).all(tree)
+    return _NginxImporter(draft, protocol).all(tree)
 
 
-class _Reading:
+class _NginxImporter:
     """One walk over one configuration."""
 
     def __init__(self, draft: Draft, protocol: str) -> None:
@@ -57,7 +57,7 @@ class _Reading:
         self._routes: dict[tuple[str, str, str], list[Route]] = {}
         self._not_http: dict[str, Directive] = {}
         """By upstream: the directive that shows that its servers do not speak HTTP."""
-        self._names = Names()
+        self._names = UniqueNames()
         self._boilerplate: list[Directive] = []
 
     def all(self, tree: Sequence[Directive]) -> Draft:

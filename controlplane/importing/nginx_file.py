@@ -56,12 +56,12 @@ def read(path: Path, draft: Draft) -> list[Directive]:
     Raises NotImportable in one sentence when the file cannot be read, is no nginx configuration, or there is
     more than is read.
     """
-    reading = _Reading(path, draft)
+    reading = _NginxFileReader(path, draft)
     reading.all()
     return list(reading.directives(str(path), (str(path),), 0))
 
 
-class _Reading:
+class _NginxFileReader:
     """One configuration. Relative names start at the main file's folder, as in nginx."""
 
     def __init__(self, path: Path, draft: Draft) -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from controlplane.importing.model import Draft, Fields, FleetDraft, Names, SourcedValue, SourceLocation
+from controlplane.importing.model import Draft, Fields, FleetDraft, SourcedValue, SourceLocation, UniqueNames
 from controlplane.importing.nginx_file import Directive
 from controlplane.importing.nginx_unsupported import AFFINITY, reason
 
@@ -29,7 +29,7 @@ def seconds(text: str) -> float | None:
 
 def fill(fleet: FleetDraft, block: Directive, scheme: str, base: str, draft: Draft) -> None:
     """Put an upstream's servers and method into a fleet. ``base``: path before every request's path."""
-    names, servers, methods = Names(), [], []
+    names, servers, methods = UniqueNames(), [], []
     for one in block.block or ():
         if one.name == "server":
             servers.append(one)
@@ -92,7 +92,7 @@ def _with_port(address: str) -> str:
     return address if ":" in address.rpartition("]")[2] else f"{address}:80"
 
 
-def _replica(server: Directive, url_said: str, names: Names, draft: Draft) -> Fields | None:
+def _replica(server: Directive, url_said: str, names: UniqueNames, draft: Draft) -> Fields | None:
     address, parameters = server.args[0], server.args[1:]
     if address.startswith("unix:"):
         draft.note_dropped(

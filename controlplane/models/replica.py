@@ -11,7 +11,7 @@ from controlplane.models.hardware import HardwareClass, slug_validator
 
 
 class Replica(models.Model):
-    class AdminState(models.TextChoices):
+    class AdminStateChoice(models.TextChoices):
         ACTIVE = "active", "active"
         DRAINING = "draining", "draining"
         MAINTENANCE = "maintenance", "maintenance"
@@ -38,7 +38,9 @@ class Replica(models.Model):
     """Where it is; empty: near to proxies of every site."""
     credential = models.CharField(max_length=500, blank=True, default="")
     """Where the bearer token is that it wants, never it (:mod:`routing.contract.secret_references`)."""
-    admin_state = models.CharField(max_length=12, choices=AdminState.choices, default=AdminState.ACTIVE)
+    admin_state = models.CharField(
+        max_length=12, choices=AdminStateChoice.choices, default=AdminStateChoice.ACTIVE
+    )
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write of an operator only: the ETag. Probing never changes it."""
     created_at = models.DateTimeField(auto_now_add=True)

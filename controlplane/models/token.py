@@ -12,7 +12,9 @@ class ApiToken(models.Model):
     prefix = models.CharField(max_length=12)
     """First characters, shown so that a person can tell tokens apart."""
     key_hash = models.CharField(max_length=64, unique=True)
-    role = models.CharField(max_length=10, choices=RoleGrant.Role.choices, default=RoleGrant.Role.ADMINISTER)
+    role = models.CharField(
+        max_length=10, choices=RoleGrant.RoleChoice.choices, default=RoleGrant.RoleChoice.ADMINISTER
+    )
     """It may no more than this, and never more than its user may at the time."""
     selector = models.JSONField(default=dict, blank=True)
     """As in :class:`RoleGrant`: it is limited to fleets with these labels."""

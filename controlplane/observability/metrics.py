@@ -19,7 +19,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.registry import Collector
 
-from controlplane.observability.process import Role, this_process
+from controlplane.observability.process import ProcessRole, this_process
 from routing.contract.version import VERSION
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -118,7 +118,7 @@ WORKERS_HEARD = Gauge(
     "switchyard_conductor_proxy_workers", "Proxy workers whose reports are fresh.", registry=None
 )
 
-OF_ROLE: dict[Role, list[MetricWrapperBase]] = {
+OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
     "web": [WEB_REQUESTS, WEB_DURATION, WEB_IN_FLIGHT, SOCKETS_OPEN, SOCKETS_OPENED, PUBLISHES],
     "worker": [TASKS, TASK_DURATION, TASKS_IN_FLIGHT, PROBE_LATENESS, LOAD_PAGES, PUBLISHES],
     "beat": [BEAT_TICKS, BEAT_SENT],
@@ -156,7 +156,7 @@ class ProcessStateCollector(Collector):
         )
 
 
-def registry(role: Role, *collectors: Collector) -> CollectorRegistry:
+def registry(role: ProcessRole, *collectors: Collector) -> CollectorRegistry:
     """All that a process of this role exposes."""
     found = CollectorRegistry()
     ProcessCollector(registry=found)

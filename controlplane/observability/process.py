@@ -10,7 +10,7 @@ from typing import Literal
 
 from routing.contract.log_format import JsonLineFormatter, TextLineFormatter
 
-Role = Literal["web", "worker", "beat", "conductor", "manage"]
+ProcessRole = Literal["web", "worker", "beat", "conductor", "manage"]
 
 
 class LoopHeartbeat:
@@ -32,7 +32,7 @@ class ThisProcess:
     """What a process says of itself."""
 
     def __init__(self) -> None:
-        self.role: Role = "manage"
+        self.role: ProcessRole = "manage"
         self.started = time.monotonic()
         self.loop_heartbeat = LoopHeartbeat()
         """Of the loop that does this process's work."""
@@ -50,7 +50,7 @@ class ThisProcess:
     def uptime_s(self) -> float:
         return time.monotonic() - self.started
 
-    def set_role(self, role: Role) -> None:
+    def set_role(self, role: ProcessRole) -> None:
         """Say which process this is: log lines, warnings among them, carry it from now on."""
         self.role = role
         for handler in all_handlers():

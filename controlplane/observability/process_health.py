@@ -8,7 +8,7 @@ from django.db import close_old_connections
 
 from controlplane.datastores.availability import database_state, redis_state
 from controlplane.datastores.task_queue import queue_length
-from controlplane.observability.process import Role, ThisProcess, this_process
+from controlplane.observability.process import ProcessRole, ThisProcess, this_process
 
 LOOP_LIMIT_S = 60.0
 """A main loop without an iteration for so long hangs, unless what it waits for is away."""
@@ -64,7 +64,7 @@ def database() -> str:
         close_old_connections()
 
 
-NEEDS: dict[Role, dict[str, Callable[[], str]]] = {
+NEEDS: dict[ProcessRole, dict[str, Callable[[], str]]] = {
     "web": {"database": database},
     "worker": {"worker": started, "queue": queue, "database": database},
     "beat": {"beat": started, "queue": queue},
@@ -73,7 +73,7 @@ NEEDS: dict[Role, dict[str, Callable[[], str]]] = {
 }
 
 
-def ready(role: Role) -> ProcessHealth:
+def ready(role: ProcessRole) -> ProcessHealth:
     """Whether everything that the process needs is there."""
     checks = {name: check() for name, check in NEEDS[role].items()}
     return ProcessHealth(all(words == "ok" for words in checks.values()), checks)

@@ -3,15 +3,10 @@
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from controlplane.asgi_types import App, Message, Receive, Scope, Send
 from controlplane.observability import metrics
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 access = logging.getLogger("switchyard.access")
 
@@ -26,7 +21,7 @@ class WebSocketMetricsMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route, began, code, open_now = self._route(scope), time.monotonic(), 0, False
 
-        async def observed_send(message: dict[str, Any]) -> None:
+        async def observed_send(message: Message) -> None:
             nonlocal code, open_now
             if message["type"] == "websocket.accept":
                 open_now = True
@@ -36,7 +31,7 @@ class WebSocketMetricsMiddleware:
                 code = message.get("code") or 1000
             await send(message)
 
-        async def observed_receive() -> dict[str, Any]:
+        async def observed_receive() -> Message:
             nonlocal code
             message = await receive()
             if message["type"] == "websocket.disconnect":

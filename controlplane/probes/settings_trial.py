@@ -21,7 +21,7 @@ from routing.contract.fleet_file import FleetEntry, FleetFile
 TRIED = ("protocol", "served_model", "credential", "probe", "tls")
 """What decides how a replica is probed, and what it is sent."""
 
-Settings = Mapping[str, Any]
+FleetSettings = Mapping[str, Any]
 Lost = dict[Replica, str]
 """Replicas that would fail their probes, and why."""
 
@@ -58,7 +58,7 @@ def refuse_lockout_by_file(file: FleetFile, *, confirm: str = "") -> None:
     _confirm(found, confirm)
 
 
-def _settings_of(entry: FleetEntry) -> Settings:
+def _settings_of(entry: FleetEntry) -> FleetSettings:
     return {
         "protocol": entry.protocol,
         "served_model": entry.served_model,
@@ -68,7 +68,7 @@ def _settings_of(entry: FleetEntry) -> Settings:
     }
 
 
-def _lost(fleet: Fleet, after: Settings, own: Mapping[str, str]) -> Lost:
+def _lost(fleet: Fleet, after: FleetSettings, own: Mapping[str, str]) -> Lost:
     """Ready replicas that pass with the settings of now and would not ``after``; empty: at most half.
     ``own``: credential of each replica then, by its name; those that are not named go anyway."""
     before = {field: getattr(fleet, field) for field in TRIED}
@@ -85,12 +85,12 @@ def _lost(fleet: Fleet, after: Settings, own: Mapping[str, str]) -> Lost:
 
 def _ready(fleet: Fleet) -> list[Replica]:
     rows = fleet.replicas.filter(
-        admin_state=Replica.AdminState.ACTIVE, health__state=ReplicaHealth.State.READY
+        admin_state=Replica.AdminStateChoice.ACTIVE, health__state=ReplicaHealth.State.READY
     )
     return list(rows.order_by("name")[: trial_service.MOST_TRIED])
 
 
-def _failing(fleet: Fleet, rows: Mapping[Replica, str], settings: Settings) -> Lost:
+def _failing(fleet: Fleet, rows: Mapping[Replica, str], settings: FleetSettings) -> Lost:
     """Of these replicas, with these credentials of their own."""
     subjects = [
         trial_service.subject(
@@ -108,7 +108,7 @@ def _failing(fleet: Fleet, rows: Mapping[Replica, str], settings: Settings) -> L
     return {row: one.words for row, one in zip(rows, found, strict=True) if one.outcome != "ready"}
 
 
-def _confirm(found: Mapping[str, tuple[Settings, Lost]], token: str) -> None:
+def _confirm(found: Mapping[str, tuple[FleetSettings, Lost]], token: str) -> None:
     """``found``: fleet's name → its settings then, and what is lost by them. Raises NeedsConfirmation."""
     lost = {name: each for name, (_, each) in found.items() if each}
     if not lost:

@@ -15,7 +15,7 @@ from routing.contract.defaults import with_defaults
 from routing.contract.metrics_pages import LOAD_PAGE_S
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import Checks, checks_of
-from routing.contract.table import Health, Protocol, Tls
+from routing.contract.table import ApiProtocol, Health, Tls
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ def _in_budget(state: Health, for_s: float, budget_s: float) -> bool:
 
 def _checks(fleet: Fleet, url: str) -> Checks:
     probe = with_defaults(fleet.probe, Probe)
-    protocol: Protocol = msgspec.convert(fleet.protocol, Protocol)
+    protocol: ApiProtocol = msgspec.convert(fleet.protocol, ApiProtocol)
     return checks_of(probe, protocol, url, fleet.served_model or fleet.name)
 
 

@@ -29,7 +29,7 @@ from routing.contract.probe_presets import (
     resolve,
 )
 from routing.contract.probe_result import ProbeResult
-from routing.contract.table import Protocol, Tls
+from routing.contract.table import ApiProtocol, Tls
 
 LIMIT_S = 5.0
 """The whole trial."""
@@ -40,7 +40,7 @@ V1_S = 1.0
 V2_READY = "/v2/health/ready"
 OLLAMA = "/api/version"
 
-Outcome = Literal["ready", "unready", "down", "refused"]
+ProbeOutcome = Literal["ready", "unready", "down", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class TrialTarget:
 
     url: str
     """Normalised."""
-    protocol: Protocol
+    protocol: ApiProtocol
     model: str
     """Name that it serves the model under; empty: not known."""
     probe: Probe
@@ -60,7 +60,7 @@ class TrialTarget:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    outcome: Outcome
+    outcome: ProbeOutcome
     """``refused``: the address is one at which no replica may be; nothing was sent there."""
     words: str
     url: str
@@ -128,7 +128,7 @@ async def _concluded(
         live=live,
         credential=subject.credential,
     )
-    outcome: Outcome = "refused" if refused else verdict.hint
+    outcome: ProbeOutcome = "refused" if refused else verdict.hint
     if await _doubles_v1(session, subject, reply, max(ends - time.monotonic(), 0.1)):
         words = f"{words}; {trial_text.doubled_v1(subject.url)}"
         outcome = "unready" if outcome == "ready" else outcome

@@ -15,7 +15,7 @@ from controlplane.services.lookup import fleet_named
 from controlplane.services.validation import accepted
 from routing.contract.field_rules import Problems, Section, Text
 from routing.contract.fleet_file.rules import FLEET, REPLICA
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 
 MOST_TRIED = 20
 """Replicas of a new fleet: a person waits for them, and a list of words that long is read by nobody."""
@@ -116,7 +116,7 @@ def subject(given: Mapping[str, Any], fleet: Fleet | None) -> TrialTarget:
     model = given.get("model") or (fleet.served_model or fleet.name if fleet else "")
     return TrialTarget(
         url=given["url"],
-        protocol=msgspec.convert(protocol, Protocol),
+        protocol=msgspec.convert(protocol, ApiProtocol),
         model=model,
         probe=effective_settings.probe_of(probe),
         tls=effective_settings.tls_of(given.get("tls", fleet.tls if fleet else {})),

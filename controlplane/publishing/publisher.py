@@ -48,7 +48,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 MANIFEST_CHANGED = "*"
-Message: TypeAlias = Manifest | FleetSnapshot
+Snapshot: TypeAlias = Manifest | FleetSnapshot
 manifest = snapshots.manifest
 
 
@@ -75,8 +75,8 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
     """
     ours, wanted = installation.identity(), list(fleet_ids)
 
-    def read() -> list[Message]:
-        found: list[Message] = list(snapshots.snapshots_of(wanted))
+    def read() -> list[Snapshot]:
+        found: list[Snapshot] = list(snapshots.snapshots_of(wanted))
         return [*found, snapshots.manifest()] if with_manifest else found
 
     messages = read()
@@ -96,7 +96,7 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
     return True
 
 
-def _store(ours: Identity, messages: Sequence[Message], removed: Collection[str] = ()) -> bool:
+def _store(ours: Identity, messages: Sequence[Snapshot], removed: Collection[str] = ()) -> bool:
     """Whether each was newer than what is there. Raises NotOurRedis; then nothing of it is stored or removed,
     and redis.RedisError."""
     answers = _evaluate(ours, messages)
@@ -119,7 +119,7 @@ def _keys_of(name: str) -> tuple[str, str]:
     return redis_keys.fleet_key(name), redis_keys.fleet_acks_key(name)
 
 
-def _evaluate(ours: Identity, messages: Sequence[Message]) -> list[int | bytes]:
+def _evaluate(ours: Identity, messages: Sequence[Snapshot]) -> list[int | bytes]:
     """For each message whether it was stored, or, in bytes, why it must not be."""
     pipeline = redis.client().pipeline(transaction=False)
     for message in messages:
@@ -142,13 +142,13 @@ def _evaluate(ours: Identity, messages: Sequence[Message]) -> list[int | bytes]:
     return answers
 
 
-def _body_and_chunks(message: Message) -> tuple[bytes, list[str | bytes]]:
+def _body_and_chunks(message: Snapshot) -> tuple[bytes, list[str | bytes]]:
     if isinstance(message, Manifest):
         return encode(message), []
     return snapshot_chunks.stored_arguments(message)
 
 
-def _key_and_announcement(message: Message) -> tuple[str, str]:
+def _key_and_announcement(message: Snapshot) -> tuple[str, str]:
     if isinstance(message, Manifest):
         return redis_keys.MANIFEST, MANIFEST_CHANGED
     return redis_keys.fleet_key(message.name), message.name
@@ -313,20 +313,20 @@ def _is_older(stored: Stored | None, wanted: Version) -> bool:
     return stored is None or stored.version is None or stored.version < wanted
 
 
-def _messages(keys: Sequence[str]) -> list[Message]:
+def _messages(keys: Sequence[str]) -> list[Snapshot]:
     names = {key.removeprefix(redis_keys.fleet_key("")) for key in keys}
     ids = Fleet.objects.filter(name__in=names).values_list("pk", flat=True)
-    found: list[Message] = list(snapshots.snapshots_of(ids))
+    found: list[Snapshot] = list(snapshots.snapshots_of(ids))
     if redis_keys.MANIFEST in keys:
         found.append(snapshots.manifest())
     return found
 
 
-def _all_messages() -> list[Message]:
+def _all_messages() -> list[Snapshot]:
     return [*snapshots.snapshots_of(), snapshots.manifest()]
 
 
-def _foreign(read: Callable[[], list[Message]]) -> Version | None:
+def _foreign(read: Callable[[], list[Snapshot]]) -> Version | None:
     """The version of a message in Redis that carries our version and another content. ``read``: ours.
 
     Looked at twice, because a write between reading a version and its content looks like that too.
@@ -334,7 +334,7 @@ def _foreign(read: Callable[[], list[Message]]) -> Version | None:
     return _differing(read()) and _differing(read())
 
 
-def _differing(ours: list[Message]) -> Version | None:
+def _differing(ours: list[Snapshot]) -> Version | None:
     pipeline = redis.client().pipeline(transaction=False)
     for message in ours:
         pipeline.hgetall(_key_and_announcement(message)[0])
@@ -346,7 +346,7 @@ def _differing(ours: list[Message]) -> Version | None:
     return None
 
 
-def _same_content(message: Message, fields: dict[bytes, bytes]) -> bool:
+def _same_content(message: Snapshot, fields: dict[bytes, bytes]) -> bool:
     try:
         if isinstance(message, FleetSnapshot):
             return snapshot_chunks.decode_fields(fields) == message

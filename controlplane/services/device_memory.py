@@ -67,8 +67,8 @@ def refuse_misfits(devices: Mapping[str, str], places: Places, more: Iterable[Me
                 places.get((one.fleet, one.replica)) for one in everything if one.accelerator == device.name
             )
             pointer = _place(found, [at for at in new if at is not None], places) or devices[device.name]
-            told = find_overcommit(device.spec, _as_seen(everything, places)) or found
-            errors.append(FieldError(pointer, told.message))
+            reported = find_overcommit(device.spec, _as_seen(everything, places)) or found
+            errors.append(FieldError(pointer, reported.message))
     if errors:
         raise Conflict("\n".join(error.words for error in errors), errors)
 

@@ -79,7 +79,7 @@ def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[ServingRepli
     """One query. ``replicas``: of a historical model, when a backup of an older schema is restored."""
     weight = Coalesce(F("weight"), F("hardware__weight"), Value(1.0), output_field=FloatField())
     every = Replica.objects.all() if replicas is None else replicas
-    rows = every.filter(admin_state=Replica.AdminState.ACTIVE)
+    rows = every.filter(admin_state=Replica.AdminStateChoice.ACTIVE)
     taking = rows.annotate(taken_weight=weight).filter(taken_weight__gt=0)
     return frozenset(ServingReplica(*row) for row in taking.values_list("fleet__name", "name", "url"))
 

@@ -13,7 +13,7 @@ from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy
 from routing.contract.probe import Probe
 from routing.contract.table import Tls
 
-Settings = dict[str, Any]
+SettingValues = dict[str, Any]
 
 
 def policy_of(stored: Mapping[str, Any]) -> Policy:
@@ -28,16 +28,16 @@ def tls_of(stored: Mapping[str, Any]) -> Tls:
     return with_defaults(dict(stored), Tls)
 
 
-def effective(value: Policy | Probe | Tls) -> Settings:
+def effective(value: Policy | Probe | Tls) -> SettingValues:
     """Every field with its value, without those that are reserved."""
-    fields: Settings = msgspec.to_builtins(value)
+    fields: SettingValues = msgspec.to_builtins(value)
     reserved = RESERVED_POLICY_FIELDS if isinstance(value, Policy) else frozenset()
     return {name: value for name, value in fields.items() if name not in reserved}
 
 
-def merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
+def merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SettingValues:
     """A JSON merge patch (RFC 7396): groups are merged, ``null`` goes back to the default."""
-    result: Settings = dict(stored)
+    result: SettingValues = dict(stored)
     for name, value in changes.items():
         if value is None:
             result.pop(name, None)

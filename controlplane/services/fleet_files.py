@@ -279,6 +279,6 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
 def _replica_entry(replica: Replica) -> ReplicaEntry:
     settings = replicas.described(replica)
     settings["hardware"] = settings["hardware"] or ""
-    if settings["admin_state"] == Replica.AdminState.ACTIVE:
+    if settings["admin_state"] == Replica.AdminStateChoice.ACTIVE:
         settings["admin_state"] = None
     return ReplicaEntry(name=replica.name, **settings)

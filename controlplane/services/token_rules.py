@@ -54,7 +54,7 @@ TOKEN = Section(
         "name": Text(words="What it is for.", what="name", check=label, required='"laptop"'),
         "role": Choice(
             words="Its role, never above that of its user at the time. Not set: all that its user may.",
-            options=tuple(RoleGrant.Role.values),
+            options=tuple(RoleGrant.RoleChoice.values),
         ),
         "labels": Labels(words="Only fleets with all of these labels. Not set: all that its user may see."),
         "expires_in_days": Number(

@@ -28,18 +28,18 @@ class ExampleKey:
     def __init__(self, file: Path, say: Callable[[str], None]) -> None:
         self._file = file
         self._say = say
-        self._told = ""
+        self._reported = ""
 
     def keep(self) -> None:
         """To be called periodically. An error is logged once; the next call tries again."""
         try:
             self._keep()
-            self._told = ""
+            self._reported = ""
         except (DatabaseError, ServiceError, OSError) as error:
             words = f"the example client has no client key: {error}"
-            if words != self._told:
+            if words != self._reported:
                 self._say(words)
-            self._told = words
+            self._reported = words
         finally:
             connection.close()
 

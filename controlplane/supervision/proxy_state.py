@@ -25,16 +25,16 @@ def prepare(directory: Path) -> str:
     last run that are not loaded yet. That of another installation stays: this database is then a new or a
     mistyped one, and only the copy knows what the proxy routed for.
     """
-    whose = owner(directory)
-    if whose and not _is_ours(whose, installation.settled()):
+    owner_id = owner(directory)
+    if owner_id and not _is_ours(owner_id, installation.settled()):
         return (
-            f"the proxy goes on with the table of installation {whose}, which is not that of this database: "
-            "put its database back (docs/backup.md). If this one is to replace it: `switchyard takeover`; "
-            "if nothing of it is needed: stop, `make reset`, and start again."
+            f"the proxy goes on with the table of installation {owner_id}, which is not that of this "
+            "database: put its database back (docs/backup.md). If this one is to replace it: `switchyard "
+            "takeover`; if nothing of it is needed: stop, `make reset`, and start again."
         )
     shutil.rmtree(directory, ignore_errors=True)
     return ""
 
 
-def _is_ours(whose: str, row: TableState) -> bool:
-    return whose == row.installation or whose in row.succeeded
+def _is_ours(owner_id: str, row: TableState) -> bool:
+    return owner_id == row.installation or owner_id in row.succeeded

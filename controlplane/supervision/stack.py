@@ -75,8 +75,8 @@ class RunningStack:
     def make_folders(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
         if socket := self.own_redis_socket:
-            if "proxy" not in self.adopted and (told := proxy_state.prepare(self.data / "proxy")):
-                self.say(told)
+            if "proxy" not in self.adopted and (notice := proxy_state.prepare(self.data / "proxy")):
+                self.say(notice)
             make_private(socket.parent)
         (self.data / "proxy").mkdir(exist_ok=True)
 

@@ -55,7 +55,7 @@ def stop_in_order(
 def _stop(programs: Sequence[Stoppable], is_hasty: Callable[[], bool], say: Callable[[str], None]) -> None:
     began = time.monotonic()
     haste: float | None = None
-    told = False
+    notified = False
     for one in programs:
         one.process.send(signal.SIGTERM)
     while running := [one for one in programs if one.process.end() is None]:
@@ -68,8 +68,8 @@ def _stop(programs: Sequence[Stoppable], is_hasty: Callable[[], bool], say: Call
         for one, end in zip(running, ends, strict=True):
             if now > end:
                 processes.kill_tree(one.process.pid)
-        if not told and haste is None and now > began + TELL_AFTER_S and max(ends) > now + TELL_AFTER_S:
-            told = True
+        if not notified and haste is None and now > began + TELL_AFTER_S and max(ends) > now + TELL_AFTER_S:
+            notified = True
             names = ", ".join(one.name for one in running)
             say(f"{names} finishes its requests, for at most {max(ends) - now:.0f} s; Ctrl-C cuts them")
         time.sleep(POLL_EVERY_S)

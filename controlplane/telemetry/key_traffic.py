@@ -16,7 +16,7 @@ MINUTE_S = 60.0
 SETTLES_S = 3.0
 """After a limit was changed, workers may report for so long what the former one refused."""
 
-Limits = Mapping[str, int | None]
+KeyLimitValues = Mapping[str, int | None]
 """By their names: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
 Limit = tuple[str, str]
 """(key id, name of the limit)."""
@@ -92,7 +92,7 @@ class KeyState:
 
     minutes: dict[str, Minute] = field(default_factory=dict)
     """By key id."""
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    limits: Mapping[str, KeyLimitValues] = field(default_factory=dict)
     """Those in force, by key id."""
     settled_at: dict[Limit, float] = field(default_factory=dict)
     """Limits that were changed just now."""
@@ -144,7 +144,7 @@ def read(state: KeyState, keys: dict[str, KeyNumbers], now: float) -> None:
 
 
 def follow(
-    state: KeyState, keys: Mapping[str, KeyNumbers], limits: Mapping[str, Limits], now: float
+    state: KeyState, keys: Mapping[str, KeyNumbers], limits: Mapping[str, KeyLimitValues], now: float
 ) -> set[Limit]:
     """These limits are in force, by key id. Returns those that have changed: what they refused before is
     forgotten, so that a new limit is not blamed for the old one."""
@@ -167,7 +167,7 @@ def follow(
     return changed
 
 
-def at_limit(numbers: KeyNumbers, limits: Limits) -> list[str]:
+def at_limit(numbers: KeyNumbers, limits: KeyLimitValues) -> list[str]:
     """Names of limits that are used up, or that refused requests within the last WINDOW_S."""
     used = {
         "requests_per_minute": numbers.requests,

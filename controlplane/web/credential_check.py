@@ -7,8 +7,9 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from controlplane.api.authentication import KEYWORD
+from controlplane.asgi_types import Scope
 from controlplane.services import guess_limits, tokens
-from controlplane.web.refusals import Refusal, Refused, Scope
+from controlplane.web.refusals import Refusal, Refused
 from controlplane.web.session_user import session_user
 
 

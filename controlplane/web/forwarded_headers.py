@@ -7,7 +7,7 @@ reverse proxy has to pass it on.
 
 import re
 
-from controlplane.web.refusals import App, Receive, Scope, Send
+from controlplane.asgi_types import App, Receive, Scope, Send
 from routing.contract.trusted_proxies import UNIX, TrustedProxies
 
 _FORWARDED = re.compile(rb"forwarded\Z|x-(?:forwarded(?:-|\Z)|real-ip\Z|original-url\Z|rewrite-url\Z)")

@@ -1,19 +1,14 @@
 """Early error responses (408, 413, 429, 503): what the web process answers before Django sees a request."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from controlplane.api import errors
-
-Scope = dict[str, Any]
-Message = Mapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from controlplane.asgi_types import Receive, Scope, Send
 
 API = "/api/"
 LINGER_S = 1.0

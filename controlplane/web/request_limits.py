@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from controlplane.api.parsing import LARGEST_BODY
-from controlplane.web.refusals import API, App, Message, Receive, Refusal, Refused, Scope, Send, refuse
+from controlplane.asgi_types import App, Message, Receive, Scope, Send
+from controlplane.web.refusals import API, Refusal, Refused, refuse
 
 HEALTH_CHECKS = frozenset({"/livez", "/readyz"})
 RETRY_AFTER = {"Retry-After": "2"}

@@ -75,7 +75,7 @@ class DeniedAddress(OSError):
     """The address policy denies a connection, so none was opened; the text says why."""
 
 
-class _Entry(NamedTuple):
+class _NetworkRule(NamedTuple):
     """One network: the addresses whose number, less ``rest`` bits at the end, is ``bits``."""
 
     rest: int
@@ -104,14 +104,14 @@ class AddressPolicy:
         verdicts = [*ruled, *((each, None) for each in rules.allowed), *_built_in()]
         # Of equal ones the first decides.
         self._names = {each: words for each, words in reversed(verdicts) if "/" not in each}
-        self._entries: dict[int, list[_Entry]] = {4: [], 6: []}
+        self._entries: dict[int, list[_NetworkRule]] = {4: [], 6: []}
         """By version, the longest prefix first."""
         for each, words in verdicts:
             if "/" in each:
                 network = ipaddress.ip_network(each)
                 rest = network.max_prefixlen - network.prefixlen
                 bits = int(network.network_address) >> rest
-                self._entries[network.version].append(_Entry(rest, bits, words))
+                self._entries[network.version].append(_NetworkRule(rest, bits, words))
         for entries in self._entries.values():
             entries.sort(key=lambda entry: entry.rest)
 

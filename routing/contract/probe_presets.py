@@ -27,7 +27,7 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.metrics_pages import LoadQuery
 from routing.contract.probe import Probe
 from routing.contract.probe_result import ProbeResult, down, message_of, passed, status_words, unready
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 
 _USUAL_FIELDS = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"))
 
@@ -97,7 +97,7 @@ class Checks(NamedTuple):
         return kind == "readiness" and result.hint == "unready" and not asked_already
 
 
-def checks_of(probe: Probe, protocol: Protocol, url: str, model: str) -> Checks:
+def checks_of(probe: Probe, protocol: ApiProtocol, url: str, model: str) -> Checks:
     """The probes of one replica.
 
     ``url`` is its base URL, ``model`` the name it serves the model under. Raises ValueError when the
@@ -117,7 +117,7 @@ def checks_of(probe: Probe, protocol: Protocol, url: str, model: str) -> Checks:
     return Checks(probe, timeout_s, requests, preset, metrics_pages.load_query(probe, url, model))
 
 
-def resolve(probe: Probe, protocol: Protocol) -> Probe:
+def resolve(probe: Probe, protocol: ApiProtocol) -> Probe:
     """Fill in the probe of a fleet that chose neither preset nor path.
 
     ``openai``: ``GET /health`` must return 200, which vLLM, SGLang, TGI and llama.cpp all do.

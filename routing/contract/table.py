@@ -14,7 +14,7 @@ from routing.contract.policy import Policy
 from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
 
-Protocol = Literal["openai", "open-inference", "generic"]
+ApiProtocol = Literal["openai", "open-inference", "generic"]
 AdminState = Literal["active", "draining", "maintenance"]
 Health = Literal["checking", "ready", "unready", "down"]
 
@@ -100,7 +100,7 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     """Number of the policy revision in force; numbered apart from ``version``."""
     name: str
-    protocol: Protocol
+    protocol: ApiProtocol
     aliases: list[str] = []
     adapters: list[str] = []
     """Other names that the replicas know, such as LoRA adapters. They are forwarded unchanged."""

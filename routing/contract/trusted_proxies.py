@@ -9,7 +9,9 @@ Sources: RFC 7239 §4 and §7.4 (node identifiers); the rightmost-untrusted rule
 
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from routing.contract.embedded_ipv4 import Address
 
 UNIX = "unix"
 """Whoever connects by a Unix socket."""
@@ -17,8 +19,6 @@ _MOST_HOPS = 32
 """Entries of a list that are looked at; a longer one is believed up to there."""
 _SUBSCRIBER_BITS = 64
 """Of an IPv6 address: what one subscriber has is a network of at least this size (RFC 6177 §2)."""
-
-Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:

@@ -41,7 +41,7 @@ def has_unsent(transport: asyncio.Transport) -> bool:
     if sys.platform != "linux" or raw is None:
         return False
     try:
-        told = fcntl.ioctl(raw.fileno(), _SIOCOUTQNSD, bytes(4))
+        pending = fcntl.ioctl(raw.fileno(), _SIOCOUTQNSD, bytes(4))
     except OSError:
         return False
-    return told != bytes(4)
+    return pending != bytes(4)

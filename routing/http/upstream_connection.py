@@ -144,7 +144,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._write(piece)
 
     @property
-    def unsent(self) -> int:
+    def unsent_bytes(self) -> int:
         """Bytes that are held for the replica to take."""
         size = self.transport.get_write_buffer_size()
         return max(size, self._piece) if size else 0

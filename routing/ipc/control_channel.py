@@ -213,20 +213,20 @@ _Other = (
     | StickyReply
 )
 
-Message = _Other | Tables
-WorkerMessage = Message | EncodedTables
+ControlMessage = _Other | Tables
+WorkerMessage = ControlMessage | EncodedTables
 """What a worker sends or receives."""
 
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_decoder: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(ControlMessage)
 _worker_decoder: msgspec.msgpack.Decoder[_Other | EncodedTables] = msgspec.msgpack.Decoder(
     _Other | EncodedTables
 )
 
 
-class ControlChannel(FramedChannel[Message]):
+class ControlChannel(FramedChannel[ControlMessage]):
     """The master's end of the socket pair."""
 
-    def decode(self, body: bytes) -> Message:
+    def decode(self, body: bytes) -> ControlMessage:
         return _decoder.decode(body)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from routing.worker.acceptor import BACKLOG
 
 
-class Address(NamedTuple):
+class BindAddress(NamedTuple):
     """Host and port to listen on."""
 
     host: str
@@ -22,7 +22,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
-    def parse(cls, text: str) -> "Address":
+    def parse(cls, text: str) -> "BindAddress":
         """Parse ``HOST:PORT``; an IPv6 host is in brackets. Raises ValueError, in words."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
@@ -42,7 +42,7 @@ class ListenFailed(Exception):
     """A listener cannot be opened; the message says which and why."""
 
 
-def open_listeners(address: Address, count: int) -> list[socket.socket]:
+def open_listeners(address: BindAddress, count: int) -> list[socket.socket]:
     """``count`` listening sockets on one address. Port 0: the kernel chooses one port for all.
 
     Raises :class:`ListenFailed`, also if another proxy of the same user listens there already: with
@@ -55,7 +55,7 @@ def open_listeners(address: Address, count: int) -> list[socket.socket]:
         for _ in range(count):
             listener = _bind(address, share=True)
             listeners.append(listener)
-            address = Address(address.host, listener.getsockname()[1])
+            address = BindAddress(address.host, listener.getsockname()[1])
     except ListenFailed:
         for listener in listeners:
             listener.close()
@@ -63,12 +63,12 @@ def open_listeners(address: Address, count: int) -> list[socket.socket]:
     return listeners
 
 
-def open_listener(address: Address) -> socket.socket:
+def open_listener(address: BindAddress) -> socket.socket:
     """One listening socket that does not share its port. Raises :class:`ListenFailed`."""
     return _bind(address, share=False)
 
 
-def is_taken(address: Address) -> bool:
+def is_taken(address: BindAddress) -> bool:
     """Whether somebody listens there already."""
     try:
         open_listener(address).close()
@@ -77,17 +77,17 @@ def is_taken(address: Address) -> bool:
     return False
 
 
-def resolved(address: Address) -> tuple[str, int]:
+def resolved(address: BindAddress) -> tuple[str, int]:
     """Host and port as a listener there names them. Raises OSError."""
     host, port = _find(address)[4][:2]
     return str(host), int(port)
 
 
-def _find(address: Address) -> tuple[Any, ...]:
+def _find(address: BindAddress) -> tuple[Any, ...]:
     return socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
 
 
-def _bind(address: Address, *, share: bool) -> socket.socket:
+def _bind(address: BindAddress, *, share: bool) -> socket.socket:
     try:
         family, kind, protocol, _, target = _find(address)
     except OSError as problem:
@@ -106,7 +106,7 @@ def _bind(address: Address, *, share: bool) -> socket.socket:
     return listener
 
 
-def _words(address: Address, problem: OSError) -> str:
+def _words(address: BindAddress, problem: OSError) -> str:
     if problem.errno == errno.EADDRINUSE:
         return f"port {address.port} on {address.host} is in use by another process"
     if problem.errno == errno.EACCES:

@@ -33,9 +33,9 @@ from routing.contract.telemetry import WorkerReport
 from routing.ipc import descriptors
 from routing.ipc.async_waits import all_of, first_of, until
 from routing.ipc.control_channel import (
+    ControlMessage,
     Drain,
     LimitsShared,
-    Message,
     NewCertificate,
     Overrides,
     Siblings,
@@ -51,7 +51,7 @@ from routing.master.admin.metrics import WorkerStatus
 from routing.master.admin.restart_status import LeavingWorker
 from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.disk_cache import DiskCache
-from routing.master.listeners import Address, open_listener, open_listeners
+from routing.master.listeners import BindAddress, open_listener, open_listeners
 from routing.master.options import Options
 from routing.master.orphaned_workers import OrphanedWorkers
 from routing.master.rolling_restart import QUIET_S as QUIET_WHEN_SUCCEEDED_S
@@ -140,12 +140,12 @@ class Master:
 
     # --- for the workers (worker_process.WorkerOwner) ----------------------------------------------------
 
-    def initial_messages(self, index: int, number: int) -> list[Message]:
+    def initial_messages(self, index: int, number: int) -> list[ControlMessage]:
         certificate = None if self.certificate is None else self.certificate.in_force
         start = bootstrap(self.options, index, number, self._addresses, certificate)
         known = self.table.message()
         siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
-        messages: list[Message] = [start, siblings, overrides, self._limits_shared]
+        messages: list[ControlMessage] = [start, siblings, overrides, self._limits_shared]
         if known is not None:
             messages.append(known)
         if self.draining:
@@ -272,14 +272,14 @@ class Master:
         await self._find_table()
         tasks = [asyncio.ensure_future(work) for work in self._background()]
         workers = [asyncio.ensure_future(worker.run()) for worker in self.supervised]
-        address = Address(self.options.listen.host, self._listeners[0].getsockname()[1])
+        address = BindAddress(self.options.listen.host, self._listeners[0].getsockname()[1])
         log.info("listening on %s with %d workers", address, len(self.supervised))
         if self._orphaned:
             log.warning("%d workers of a master that was killed serve until these do", len(self._orphaned))
         if self.certificate is not None:
             self.certificate.begin(self._on_certificate)
         if self._admin is not None:
-            log.info("admin listener on %s", Address(*self._admin.getsockname()[:2]))
+            log.info("admin listener on %s", BindAddress(*self._admin.getsockname()[:2]))
         self._warn(address)
         try:
             await first_of(self._signalled.wait(), *tasks)
@@ -296,7 +296,7 @@ class Master:
                 await self._admin_server.finish()
         return await self._handover.wait_for_successor(status)
 
-    def _warn(self, address: Address) -> None:
+    def _warn(self, address: BindAddress) -> None:
         if address.is_loopback:
             return
         if self.options.keys_required:
@@ -340,7 +340,7 @@ class Master:
         """Drain the workers of a master that was killed, once those of this one serve and have a table."""
         await until(lambda: self.why_not_ready() is None)
         self._orphaned.drain(self._listeners, followed=True)
-        here = Address(*self._listeners[0].getsockname()[:2])
+        here = BindAddress(*self._listeners[0].getsockname()[:2])
         for wait_s in LATE_ORPHANS_AFTER_S:
             await asyncio.sleep(wait_s)
             late = await asyncio.to_thread(orphaned_workers.find, here)
@@ -415,7 +415,7 @@ class Master:
     def _send_siblings(self) -> None:
         self._broadcast(Siblings(numbers=sorted(self._numbers.taken)))
 
-    def _broadcast(self, message: Message) -> None:
+    def _broadcast(self, message: ControlMessage) -> None:
         for worker in self.supervised:
             worker.send(message)
 

@@ -17,7 +17,7 @@ from routing.contract.body_settings import BodySettings
 from routing.contract.log_format import FORMATS, Format, default_format
 from routing.contract.names import SLUG_RULE, is_slug
 from routing.ipc import access_log, descriptors
-from routing.master.listeners import Address
+from routing.master.listeners import BindAddress
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 BODIES = BodySettings()
@@ -32,8 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     redis_url: str | None
     fleets_file: Path | None
-    listen: Address
-    admin: Address | None
+    listen: BindAddress
+    admin: BindAddress | None
     workers: int
     state_dir: Path | None
     name: str
@@ -137,10 +137,10 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--redis", metavar="URL", help="Redis of the control plane, or env:NAME to read the URL from there")
     add("--fleets", metavar="FILE", type=Path, help="run without a control plane, on this fleet file")
-    add("--listen", metavar="HOST:PORT", type=_address, default=Address("127.0.0.1", 8080))
+    add("--listen", metavar="HOST:PORT", type=_address, default=BindAddress("127.0.0.1", 8080))
     add("--tls-certificate", metavar="FILE", type=Path, help="speak HTTPS on --listen, with this certificate")
     add("--tls-key", metavar="FILE", type=Path, help="its private key (default: in the certificate's file)")
-    add("--admin", metavar="HOST:PORT|none", type=_admin_address, default=Address("127.0.0.1", 8081))
+    add("--admin", metavar="HOST:PORT|none", type=_admin_address, default=BindAddress("127.0.0.1", 8081))
     add("--workers", metavar="N", type=_workers, default=min(_usable_cpus(), MAX_WORKERS))
     add("--state-dir", metavar="DIR", type=Path, help="keep a copy of the table, for a start without Redis")
     add("--name", default=socket.gethostname(), help="name of this proxy in reports (default: the host's)")
@@ -195,14 +195,14 @@ def _usable_cpus() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> BindAddress:
     try:
-        return Address.parse(text)
+        return BindAddress.parse(text)
     except ValueError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
 
 
-def _admin_address(text: str) -> Address | None:
+def _admin_address(text: str) -> BindAddress | None:
     return None if text == "none" else _address(text)
 
 

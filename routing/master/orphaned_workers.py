@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from routing.ipc import listener_handover
-from routing.master.listeners import Address, is_taken, resolved
+from routing.master.listeners import BindAddress, is_taken, resolved
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class OrphanedWorkers:
         self._found.clear()
 
 
-def find(address: Address, wait: bool = False) -> OrphanedWorkers:
+def find(address: BindAddress, wait: bool = False) -> OrphanedWorkers:
     """Those that listen on this address. ``wait``: for some that are about to notice, if the port is taken.
     Blocks for some seconds at most."""
     if not listener_handover.is_supported() or address.port == 0:

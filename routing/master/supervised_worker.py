@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from routing.ipc.control_channel import Message
+from routing.ipc.control_channel import ControlMessage
 from routing.master.worker_process import POLL_EVERY_S, WorkerProcess
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class SupervisedWorker:
         """The current process, and those that still run."""
         return [self.current, *(one for one in self._running if one is not self.current)]
 
-    def send(self, message: Message) -> None:
+    def send(self, message: ControlMessage) -> None:
         for process in self.processes:
             process.send(message)
 

@@ -13,9 +13,9 @@ from routing.contract.telemetry import WorkerReport, decode_report
 from routing.ipc.control_channel import (
     Applied,
     ControlChannel,
+    ControlMessage,
     Drain,
     LimitsShared,
-    Message,
     QueryReplicaStates,
     QuerySticky,
     ReplicaState,
@@ -48,7 +48,7 @@ class WorkerOwner(Protocol):
     """What a worker process needs of the master. A protocol: the master, which implements it, makes these
     processes, and the import contracts forbid a cycle even between types."""
 
-    def initial_messages(self, index: int, number: int) -> list[Message]:
+    def initial_messages(self, index: int, number: int) -> list[ControlMessage]:
         """The first messages to a new worker: its bootstrap, then siblings, drains, limits and table."""
 
     def on_tables_applied(self, tables: Tables) -> None:
@@ -115,7 +115,7 @@ class WorkerProcess:
         """Seconds since that report; ``None``: there is none."""
         return None if self._report is None else max(time.monotonic() - self._reported_at, 0.0)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: ControlMessage) -> None:
         if self._channel is not None:
             self._channel.send(message)
 
@@ -196,7 +196,7 @@ class WorkerProcess:
         self._closed.set()
         self._pending.resolve_all_empty()
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: ControlMessage) -> None:
         self._heard_at = time.monotonic()
         match message:
             case TelemetryReport():

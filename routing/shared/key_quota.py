@@ -35,7 +35,7 @@ _BYTES_PER_TOKEN = 4
 _TRY_AGAIN_S = 1.0
 """``Retry-After`` where the wait depends on when requests in flight end, which is not known."""
 
-Claim = Callable[[str], CounterCells]
+ClaimCells = Callable[[str], CounterCells]
 """Claims cells for this client key in the shared counters. The argument tells its cells apart."""
 
 
@@ -106,7 +106,7 @@ class KeyQuota:
     )
 
     def __init__(
-        self, counts: KeyCounts, claim: Claim, share: QuotaShare, clock: Callable[[], float] = monotonic
+        self, counts: KeyCounts, claim: ClaimCells, share: QuotaShare, clock: Callable[[], float] = monotonic
     ) -> None:
         self.counts = counts
         self._claim = claim

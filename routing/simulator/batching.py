@@ -31,18 +31,18 @@ from routing.simulator.prefix_cache import PrefixCache
 from routing.simulator.requests import Request
 from routing.simulator.servers import ResponseListener
 
-TOLD_EVERY_S = 0.2501
+REPORTED_EVERY_S = 0.2501
 """A little more than streams are learned from, so that each time is one to learn from."""
 
 
 class _Sequence:
     """One request in the server."""
 
-    __slots__ = ("began_at", "chunk", "ends_at", "heard", "held", "made", "request", "told", "unread")
+    __slots__ = ("began_at", "chunk", "ends_at", "held", "listener", "made", "reported", "request", "unread")
 
-    def __init__(self, request: Request, heard: ResponseListener) -> None:
+    def __init__(self, request: Request, listener: ResponseListener) -> None:
         self.request = request
-        self.heard = heard
+        self.listener = listener
         self.unread = 0
         """Tokens that have to be read in before it makes one."""
         self.chunk = 0
@@ -55,7 +55,7 @@ class _Sequence:
         """Count of steps when it began to decode."""
         self.ends_at = 0
         """Count of steps at which it has made its last token; 0: it does not decode."""
-        self.told = 0
+        self.reported = 0
 
     @property
     def size(self) -> int:
@@ -100,12 +100,12 @@ class BatchingServer:
         self._first_s = 0.0
         """Of the first step; each one after it takes ``_growth_s`` more than the one before."""
         self._growth_s = 0.0
-        self._tell_at = 0.0
+        self._report_at = 0.0
 
     # --- as a Server -----------------------------------------------------------------------------
 
-    def begin(self, request: Request, heard: ResponseListener) -> None:
-        self._here[request] = sequence = _Sequence(request, heard)
+    def begin(self, request: Request, listener: ResponseListener) -> None:
+        self._here[request] = sequence = _Sequence(request, listener)
         self._waiting.append(sequence)
         if not self._planned:
             self._plan()
@@ -123,7 +123,7 @@ class BatchingServer:
             self._waiting.remove(sequence)
 
     def drop(self) -> list[ResponseListener]:
-        lost = [sequence.heard for sequence in self._here.values()]
+        lost = [sequence.listener for sequence in self._here.values()]
         for kept in (self._here, self._waiting, self._reading, self._decoding, self._ends):
             kept.clear()
         if self.cached is not None:
@@ -161,7 +161,7 @@ class BatchingServer:
         self._growth_s = gpu.kv_token_s * decoding / self.speed
         steps = 1
         if not prompt_tokens:
-            steps = min(self._next_end() - self.steps, ceil((self._tell_at - now) / self._first_s))
+            steps = min(self._next_end() - self.steps, ceil((self._report_at - now) / self._first_s))
             if decoding > 1:
                 steps = min(steps, (gpu.kv_tokens - self.kv_tokens) // decoding)
         self._planned = max(1, steps)
@@ -193,37 +193,37 @@ class BatchingServer:
         now = self._engine.now
         self.steps += self._planned
         self.kv_tokens += self._planned * len(self._decoding)
-        news: list[tuple[_Sequence, int, bool]] = []
-        if now >= self._tell_at:
-            self._tell_at = now + TOLD_EVERY_S
+        reports: list[tuple[_Sequence, int, bool]] = []
+        if now >= self._report_at:
+            self._report_at = now + REPORTED_EVERY_S
             for sequence in self._decoding:
-                self._tell(sequence, news)
+                self._report(sequence, reports)
         while self._decoding and self._next_end() <= self.steps:
             sequence = heappop(self._ends)[2]
-            self._tell(sequence, news)
+            self._report(sequence, reports)
             self._leave(sequence)
         if self._reading:
-            self._read(news)
-        # What comes of the news joins no earlier than the step after the next one.
+            self._read(reports)
+        # What comes of the reports joins no earlier than the step after the next one.
         self._plan()
-        for sequence, count, first in news:
+        for sequence, count, first in reports:
             if self._here.get(sequence.request) is sequence:
                 self._pass_on(sequence, count, first)
 
     def _pass_on(self, sequence: _Sequence, count: int, first: bool) -> None:
-        now, heard = self._engine.now, sequence.heard
+        now, listener = self._engine.now, sequence.listener
         if first:
-            heard.first_byte(now)
-        heard.tokens(now, count)
-        if sequence.told >= sequence.request.output_tokens:
+            listener.first_byte(now)
+        listener.tokens(now, count)
+        if sequence.reported >= sequence.request.output_tokens:
             del self._here[sequence.request]
-            heard.ended(now, Outcome.SUCCESS)
+            listener.ended(now, Outcome.SUCCESS)
 
-    def _tell(self, sequence: _Sequence, news: list[tuple[_Sequence, int, bool]]) -> None:
+    def _report(self, sequence: _Sequence, reports: list[tuple[_Sequence, int, bool]]) -> None:
         made = sequence.made + (self.steps - sequence.began_at if sequence.ends_at else 0)
-        if made > sequence.told:
-            news.append((sequence, made - sequence.told, not sequence.told))
-            sequence.told = made
+        if made > sequence.reported:
+            reports.append((sequence, made - sequence.reported, not sequence.reported))
+            sequence.reported = made
 
     def _next_end(self) -> int:
         """Count of steps when the first of those that decode will be done."""
@@ -276,7 +276,7 @@ class BatchingServer:
             tokens += sequence.chunk
         return tokens
 
-    def _read(self, news: list[tuple[_Sequence, int, bool]]) -> None:
+    def _read(self, reports: list[tuple[_Sequence, int, bool]]) -> None:
         """The chunks of the step are in; who has its whole prompt in has made a token."""
         reading = self._reading
         self._reading = []
@@ -286,7 +286,7 @@ class BatchingServer:
                 self._reading.append(sequence)
                 continue
             sequence.made += 1
-            self._tell(sequence, news)
+            self._report(sequence, reports)
             left = sequence.request.output_tokens - sequence.made
             if left <= 0:
                 self.kv_tokens -= sequence.held

@@ -34,8 +34,8 @@ class Entry(NamedTuple):
     """Where the proxies are, in turn."""
 
 
-def _unequal(told: ProxyKnowledge) -> SimulatedFleet:
-    return fixed_slots(UNEQUAL, weights=told.weights, limits=told.limits)
+def _unequal(known: ProxyKnowledge) -> SimulatedFleet:
+    return fixed_slots(UNEQUAL, weights=known.weights, limits=known.limits)
 
 
 def one_slows_down(duration_s: float) -> Sequence[Fault]:
@@ -44,12 +44,12 @@ def one_slows_down(duration_s: float) -> Sequence[Fault]:
     return [Slowdown(replica=last, begin_s=duration_s / 3, end_s=duration_s * 2 / 3)]
 
 
-def _accelerators(told: ProxyKnowledge) -> SimulatedFleet:
-    return fixed_slots(ACCELERATORS, 1, weights=told.weights, limits=told.limits)
+def _accelerators(known: ProxyKnowledge) -> SimulatedFleet:
+    return fixed_slots(ACCELERATORS, 1, weights=known.weights, limits=known.limits)
 
 
-def _clusters(told: ProxyKnowledge) -> SimulatedFleet:
-    return clusters(weights=told.weights, limits=told.limits)
+def _clusters(known: ProxyKnowledge) -> SimulatedFleet:
+    return clusters(weights=known.weights, limits=known.limits)
 
 
 CATALOGUE: dict[str, Entry] = {

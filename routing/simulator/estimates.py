@@ -7,12 +7,12 @@ from typing import Literal
 UNITS_PER_S = 1000.0
 """Work estimates are in units of a millisecond at speed 1."""
 
-Kind = Literal["exact", "noisy", "none"]
+EstimateKind = Literal["exact", "noisy", "none"]
 Estimate = Callable[[float, Random], float]
 """True work and a source of randomness → the estimate, 0 for none."""
 
 
-def estimate(kind: Kind, sigma: float = 1.0) -> Estimate:
+def estimate(kind: EstimateKind, sigma: float = 1.0) -> Estimate:
     """``noisy``: times a lognormal number of this ``sigma`` whose median is 1."""
     if kind == "exact":
         return lambda work, rng: work

@@ -16,14 +16,14 @@ from routing.simulator.servers import ResponseListener
 class _Job:
     """One request in a slot. Replaced when the speed changes: what was planned for the old one is void."""
 
-    __slots__ = ("_server", "heard", "left_s", "request", "since")
+    __slots__ = ("_server", "left_s", "listener", "request", "since")
 
     def __init__(
-        self, server: "FixedSlots", request: Request, heard: ResponseListener, left_s: float, since: float
+        self, server: "FixedSlots", request: Request, listener: ResponseListener, left_s: float, since: float
     ) -> None:
         self._server = server
         self.request = request
-        self.heard = heard
+        self.listener = listener
         self.left_s = left_s
         """At speed 1."""
         self.since = since
@@ -44,15 +44,15 @@ class FixedSlots:
         self.freed: Callable[[], None] | None = None
         """Called when a slot has become free: for references that know all."""
 
-    def begin(self, request: Request, heard: ResponseListener) -> None:
+    def begin(self, request: Request, listener: ResponseListener) -> None:
         if len(self.running) < self.slots:
-            self._start(request, heard, request.seconds)
+            self._start(request, listener, request.seconds)
         else:
-            self.queue.append((request, heard))
+            self.queue.append((request, listener))
 
-    def _start(self, request: Request, heard: ResponseListener, left_s: float) -> None:
+    def _start(self, request: Request, listener: ResponseListener, left_s: float) -> None:
         engine = self._engine
-        self.running[request] = job = _Job(self, request, heard, left_s, engine.now)
+        self.running[request] = job = _Job(self, request, listener, left_s, engine.now)
         engine.at(engine.now + left_s / self.speed, job)
 
     def done(self, job: _Job) -> None:
@@ -61,12 +61,12 @@ class FixedSlots:
         if self.running.get(request) is job:
             del self.running[request]
             self._next()
-            job.heard.ended(self._engine.now, Outcome.SUCCESS)
+            job.listener.ended(self._engine.now, Outcome.SUCCESS)
 
     def _next(self) -> None:
         if self.queue:
-            request, heard = self.queue.popleft()
-            self._start(request, heard, request.seconds)
+            request, listener = self.queue.popleft()
+            self._start(request, listener, request.seconds)
         elif self.freed is not None:
             self.freed()
 
@@ -77,8 +77,8 @@ class FixedSlots:
             self.queue = deque(entry for entry in self.queue if entry[0] is not request)
 
     def drop(self) -> list[ResponseListener]:
-        lost = [job.heard for job in self.running.values()]
-        lost += [heard for _, heard in self.queue]
+        lost = [job.listener for job in self.running.values()]
+        lost += [listener for _, listener in self.queue]
         self.running.clear()
         self.queue.clear()
         return lost
@@ -87,7 +87,7 @@ class FixedSlots:
         now, old = self._engine.now, self.speed
         self.speed = speed
         for job in list(self.running.values()):
-            self._start(job.request, job.heard, job.left_s - (now - job.since) * old)
+            self._start(job.request, job.listener, job.left_s - (now - job.since) * old)
 
     def __repr__(self) -> str:
         return (

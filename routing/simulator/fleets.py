@@ -6,7 +6,7 @@ from functools import partial
 
 from routing.contract.fleet_file import FleetEntry
 from routing.contract.policy import Policy
-from routing.contract.table import FleetSnapshot, Protocol, ReplicaSpec
+from routing.contract.table import ApiProtocol, FleetSnapshot, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.servers import ServerModel
@@ -51,7 +51,7 @@ class SimulatedFleet:
     """Machines in the table's order."""
 
     machines: Sequence[Machine]
-    protocol: Protocol = "generic"
+    protocol: ApiProtocol = "generic"
     sites_away_s: dict[tuple[str, str], float] = field(default_factory=dict)
     """From a proxy's site to a replica's, network time in one direction; none is given: 0."""
 
@@ -103,17 +103,17 @@ def fixed_slots(
 
 
 def from_fleet_file(
-    entry: FleetEntry, hardware: Mapping[str, float], slots: int, **told: bool
+    entry: FleetEntry, hardware: Mapping[str, float], slots: int, **known: bool
 ) -> SimulatedFleet:
     """The replicas of a fleet file's fleet: their weights are taken for their speeds, ``max_concurrency`` for
     their slots. ``hardware``: weights of hardware classes; ``slots``: of those that are not said to have any;
-    ``told``: as :func:`slotted` has it."""
+    ``known``: as :func:`slotted` has it."""
     machines = []
     for replica in entry.replicas:
         speed = hardware.get(replica.hardware, 1.0) if replica.weight is None else replica.weight
         limit = replica.max_concurrency or entry.policy.max_concurrency
         if speed > 0:
-            machines.append(slotted(replica.name, speed, limit or slots, **told))
+            machines.append(slotted(replica.name, speed, limit or slots, **known))
     return SimulatedFleet(machines=machines, protocol=entry.protocol)
 
 

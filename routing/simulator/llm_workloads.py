@@ -39,8 +39,8 @@ class Conversations:
         arrivals = stream(traffic.seed, "arrivals")
         for at_s in times(arrivals, rate, traffic.duration_s, traffic.cv, traffic.profile):
             prompt_tokens, output_tokens = self.lengths.draw(sizes)
-            told = traffic.estimate(prompt_tokens + output_tokens, noise)
-            yield Request(at_s, estimate=told, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
+            estimated = traffic.estimate(prompt_tokens + output_tokens, noise)
+            yield Request(at_s, estimate=estimated, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,13 +25,15 @@ class Node:
         self.up = True
         self.fails_after_s: float | None = None
 
-    def begin(self, request: Request, heard: ResponseListener, away_s: float) -> None:
+    def begin(self, request: Request, listener: ResponseListener, away_s: float) -> None:
         """``away_s``: network delay from the sender, in one direction."""
         if away_s:
             now = self._engine.now
-            self._engine.at(now + away_s, partial(self._arrive, request, _Far(self._engine, heard, away_s)))
+            self._engine.at(
+                now + away_s, partial(self._arrive, request, _Far(self._engine, listener, away_s))
+            )
         else:
-            self._arrive(request, heard)
+            self._arrive(request, listener)
 
     def cancel(self, request: Request, away_s: float) -> None:
         """The sender has left and ignores later events."""
@@ -40,23 +42,23 @@ class Node:
         else:
             self.server.cancel(request)
 
-    def _arrive(self, request: Request, heard: ResponseListener) -> None:
+    def _arrive(self, request: Request, listener: ResponseListener) -> None:
         if not self.up:
-            self._answer(heard, Outcome.REFUSED, REFUSED_AFTER_S)
+            self._answer(listener, Outcome.REFUSED, REFUSED_AFTER_S)
         elif self.fails_after_s is not None:
-            self._answer(heard, Outcome.FAILED, self.fails_after_s)
+            self._answer(listener, Outcome.FAILED, self.fails_after_s)
         else:
-            self.server.begin(request, heard)
+            self.server.begin(request, listener)
 
-    def _answer(self, heard: ResponseListener, outcome: Outcome, after_s: float) -> None:
+    def _answer(self, listener: ResponseListener, outcome: Outcome, after_s: float) -> None:
         now = self._engine.now + after_s
-        self._engine.at(now, partial(heard.ended, now, outcome))
+        self._engine.at(now, partial(listener.ended, now, outcome))
 
     def crash(self) -> None:
         """Its requests are lost; from now on it refuses connections."""
         self.up = False
-        for heard in self.server.drop():
-            heard.ended(self._engine.now, Outcome.LOST)
+        for listener in self.server.drop():
+            listener.ended(self._engine.now, Outcome.LOST)
 
     def restart(self) -> None:
         """It is there again, and has nothing to do."""
@@ -73,21 +75,21 @@ class Node:
 class _Far:
     """Passes on every event with a delay."""
 
-    __slots__ = ("_away_s", "_engine", "_heard")
+    __slots__ = ("_away_s", "_engine", "_listener")
 
-    def __init__(self, engine: Engine, heard: ResponseListener, away_s: float) -> None:
+    def __init__(self, engine: Engine, listener: ResponseListener, away_s: float) -> None:
         self._engine = engine
-        self._heard = heard
+        self._listener = listener
         self._away_s = away_s
 
     def first_byte(self, now: float) -> None:
         now += self._away_s
-        self._engine.at(now, partial(self._heard.first_byte, now))
+        self._engine.at(now, partial(self._listener.first_byte, now))
 
     def tokens(self, now: float, count: int) -> None:
         now += self._away_s
-        self._engine.at(now, partial(self._heard.tokens, now, count))
+        self._engine.at(now, partial(self._listener.tokens, now, count))
 
     def ended(self, now: float, outcome: Outcome) -> None:
         now += self._away_s
-        self._engine.at(now, partial(self._heard.ended, now, outcome))
+        self._engine.at(now, partial(self._listener.ended, now, outcome))

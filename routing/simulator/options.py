@@ -125,8 +125,8 @@ def _entry(given: argparse.Namespace) -> Entry:
     gpu = _gpu(given)
     workload = dataclasses.replace(workload, gpu=gpu)
 
-    def fleet(told: ProxyKnowledge) -> SimulatedFleet:
-        return batching(UNEQUAL, gpu, weights=told.weights, block_tokens=workload.block_tokens)
+    def fleet(known: ProxyKnowledge) -> SimulatedFleet:
+        return batching(UNEQUAL, gpu, weights=known.weights, block_tokens=workload.block_tokens)
 
     return Entry(workload, fleet, one_slows_down)
 
@@ -396,18 +396,18 @@ def _value(text: str) -> StrategyParameter:
 
 
 def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[SimulatedFleet, Policy]:
-    told = ProxyKnowledge(weights=not given.hide_weights, limits=not given.hide_slots)
+    known = ProxyKnowledge(weights=not given.hide_weights, limits=not given.hide_slots)
     workload = entry.workload
     llm = workload if isinstance(workload, LlmWorkload) else None
     policy = Policy(queue=Queue(at="replica"))
     if given.fleet is not None and given.speeds is not None:
         raise BadSimulationOptions("--fleet and --speeds exclude each other: give one of them")
     if given.speeds is not None and llm is not None:
-        return batching(given.speeds, llm.gpu, weights=told.weights, block_tokens=llm.block_tokens), policy
+        return batching(given.speeds, llm.gpu, weights=known.weights, block_tokens=llm.block_tokens), policy
     if given.speeds is not None:
-        return fixed_slots(given.speeds, given.slots, **told._asdict()), policy
+        return fixed_slots(given.speeds, given.slots, **known._asdict()), policy
     if given.fleet is None:
-        return entry.fleet(told), policy
+        return entry.fleet(known), policy
     try:
         file = fleet_file.load(given.fleet)
     except OSError as error:
@@ -418,7 +418,7 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[SimulatedFleet, Pol
         raise BadSimulationOptions(f"--fleet: {error}") from None
     hardware = {one.name: one.weight for one in file.hardware}
     for one in file.fleets:
-        fleet = from_fleet_file(one, hardware, given.slots, **told._asdict())
+        fleet = from_fleet_file(one, hardware, given.slots, **known._asdict())
         if fleet.machines and llm is not None:
             return like(fleet, llm.gpu, block_tokens=llm.block_tokens), one.policy
         if fleet.machines:

@@ -186,7 +186,7 @@ class SimulatedExchange:
         if len(self._tried) >= MAX_RETRIES:
             return False
         pool = self._proxy.pool
-        if not pool.retry_allowed(unsent=outcome is Outcome.REFUSED):
+        if not pool.retry_allowed(never_sent=outcome is Outcome.REFUSED):
             return False
         pool.counters.retries += 1
         self._tried = (*self._tried, attempt.replica)

@@ -32,13 +32,13 @@ class Reports:
         engine = world.engine
 
         def ask(uid: str) -> None:
-            said, asked_at = told(world.nodes[uid].server), engine.now
+            said, asked_at = load_of(world.nodes[uid].server), engine.now
             for proxy in world.proxies:
-                engine.at(asked_at + rng.uniform(0.1, LATEST_S), partial(hear, proxy, uid, said, asked_at))
+                engine.at(asked_at + rng.uniform(0.1, LATEST_S), partial(receive, proxy, uid, said, asked_at))
             if asked_at < self.until_s:
                 engine.at(asked_at + PERIOD_S * rng.uniform(1 - JITTER, 1 + JITTER), partial(ask, uid))
 
-        def hear(proxy: SimulatedProxy, uid: str, said: ReportedLoad, asked_at: float) -> None:
+        def receive(proxy: SimulatedProxy, uid: str, said: ReportedLoad, asked_at: float) -> None:
             report = replace(said, age_s=engine.now - asked_at)
             for replica in proxy.pool.replicas:
                 if replica.uid == uid:
@@ -48,7 +48,7 @@ class Reports:
             engine.at(rng.random() * PERIOD_S, partial(ask, uid))
 
 
-def told(server: ServerModel) -> ReportedLoad:
+def load_of(server: ServerModel) -> ReportedLoad:
     """What its metrics page would report. Raises ValueError if such a server has none."""
     if isinstance(server, BatchingServer):
         kv_share = min(1.0, server.kv_tokens / server.gpu.kv_tokens)

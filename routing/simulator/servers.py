@@ -22,7 +22,7 @@ class ResponseListener(Protocol):
 class ServerModel(Protocol):
     """A model of one replica's machine."""
 
-    def begin(self, request: Request, heard: ResponseListener) -> None:
+    def begin(self, request: Request, listener: ResponseListener) -> None:
         """Serve it, or have it wait in the server's own queue."""
 
     def cancel(self, request: Request) -> None:

@@ -22,7 +22,7 @@ from routing.simulator.streams import stream
 from routing.simulator.workloads import Traffic, Workload
 from routing.simulator.world import World
 
-Progress = Callable[[float], None]
+ProgressCallback = Callable[[float], None]
 """Told now and then which share of the arrivals is over."""
 _STEPS = 100
 
@@ -49,7 +49,7 @@ def simulate(
     setting: Setting,
     strategy: str,
     parameters: Mapping[str, StrategyParameter] | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Result:
     """Run until the last request has ended. Raises ValueError in words where that cannot be simulated."""
     engine = Engine()
@@ -118,7 +118,7 @@ def _feed(
     next_one()
 
 
-def _tell(engine: Engine, progress: Progress, duration_s: float) -> None:
+def _tell(engine: Engine, progress: ProgressCallback, duration_s: float) -> None:
     def step(number: int) -> None:
         progress(number / _STEPS)
         if number < _STEPS:

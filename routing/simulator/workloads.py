@@ -54,12 +54,12 @@ class Sized:
 
     def requests(self, traffic: Traffic, fleet: SimulatedFleet) -> Iterator[Request]:
         rate = traffic.load * fleet.capacity / self.mean_s
-        seed, draw, told = traffic.seed, self.draw, traffic.estimate
+        seed, draw, estimate = traffic.seed, self.draw, traffic.estimate
         sizes, noise = stream(seed, "sizes"), stream(seed, "noise")
         arrivals = stream(seed, "arrivals")
         for at_s in times(arrivals, rate, traffic.duration_s, traffic.cv, traffic.profile):
             seconds = draw(sizes)
-            yield Request(at_s, seconds, estimate=told(seconds * UNITS_PER_S, noise))
+            yield Request(at_s, seconds, estimate=estimate(seconds * UNITS_PER_S, noise))
 
 
 SHORT_S, LONG_S, LONG_SHARE = 0.020, 0.400, 0.10

@@ -16,7 +16,7 @@ LOOK_EVERY_S = 1.0
 Value = TypeVar("Value")
 
 
-class _Entry(Generic[Value]):
+class _CachedReference(Generic[Value]):
     """What a reference has led to. No ``repr``: the value may be a secret."""
 
     __slots__ = ("looked_at", "problem", "stamp", "value")
@@ -46,7 +46,7 @@ class ReloadCache(Generic[Value]):
         self._stamp = stamp
         self._error = error
         self._most = most
-        self._entries: dict[str, _Entry[Value]] = {}
+        self._entries: dict[str, _CachedReference[Value]] = {}
 
     def get(self, reference: str) -> Value:
         """Raises ``error``."""
@@ -58,14 +58,16 @@ class ReloadCache(Generic[Value]):
             raise self._error(entry.problem)
         return entry.value
 
-    def _looked_at(self, reference: str, entry: _Entry[Value] | None, now: float) -> _Entry[Value]:
+    def _looked_at(
+        self, reference: str, entry: _CachedReference[Value] | None, now: float
+    ) -> _CachedReference[Value]:
         stamp = self._stamp(reference)
         # What could not be read may be readable now though nothing was written: rights, descriptors.
         if entry is None or entry.value is None or stamp != entry.stamp:
             try:
-                entry = _Entry(self._load(reference), "", stamp)
+                entry = _CachedReference(self._load(reference), "", stamp)
             except ValueError as error:
-                entry = _Entry(None, str(error), stamp)
+                entry = _CachedReference(None, str(error), stamp)
         entry.looked_at = now
         if len(self._entries) >= self._most:
             self._entries.clear()

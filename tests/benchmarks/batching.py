@@ -10,7 +10,7 @@ from statistics import median
 from typing import NamedTuple
 
 from routing.balancing import strategies
-from routing.simulator.estimates import Kind, estimate
+from routing.simulator.estimates import EstimateKind, estimate
 from routing.simulator.faults import Slowdown
 from routing.simulator.fleets import UNEQUAL
 from routing.simulator.gpus import Gpu
@@ -39,7 +39,7 @@ class Case(NamedTuple):
     """Whether the last server has a third of its speed in the middle third of the run."""
     speeds: tuple[float, ...] = UNEQUAL
     load: float = 0.85
-    told: Kind = "none"
+    told: EstimateKind = "none"
     """Of each request's work."""
     proxies: int = 1
     gpu: Gpu = Gpu()

@@ -12,7 +12,7 @@ class TokenSerializer(ReadOnlySerializer):
     prefix = serializers.CharField(help_text="The first characters of the token.")
     user = serializers.CharField(help_text="User whose permissions it has, at most.")
     role = serializers.ChoiceField(
-        choices=RoleGrant.Role.values,
+        choices=RoleGrant.RoleChoice.values,
         help_text="It may no more than this, nor than its user may at the time.",
     )
     labels = serializers.DictField(

@@ -15,7 +15,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         try:
             connection: Any = super().get_new_connection(conn_params)
         except psycopg.errors.ConnectionTimeout:
-            hangs.detector.login_timed_out(hangs.Place.named(conn_params))
+            hangs.detector.login_timed_out(hangs.ServerAddress.named(conn_params))
             raise
         hangs.guard(connection)
         if "options" in self.settings_dict["OPTIONS"]:  # which may say how long a statement may take

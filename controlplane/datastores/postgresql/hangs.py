@@ -45,14 +45,14 @@ class NoAnswer(ServerHangs):
     """The statement may be carried out all the same once the server goes on."""
 
 
-class Place(NamedTuple):
+class ServerAddress(NamedTuple):
     """Of a server: a folder and a port, or an address and a port."""
 
     host: str
     port: int
 
     @classmethod
-    def named(cls, parameters: Mapping[str, Any]) -> "Place | None":
+    def named(cls, parameters: Mapping[str, Any]) -> "ServerAddress | None":
         """That a connection is to be made to; ``None``: it is one of several, or libpq's default."""
         host, port = str(parameters.get("host") or ""), str(parameters.get("port") or 5432)
         return cls(host, int(port)) if host and "," not in host and port.isdigit() else None
@@ -71,7 +71,7 @@ class Place(NamedTuple):
         return connection
 
 
-def responds(place: Place) -> bool:
+def responds(place: ServerAddress) -> bool:
     """Whether the server does. One that refuses connections does: statements and logins see it at once."""
     try:
         with closing(place.connect()) as connection:
@@ -87,13 +87,15 @@ def responds(place: Place) -> bool:
 class HangDetector:
     """Of the process's one server. Safe in threads."""
 
-    def __init__(self, asks: Callable[[Place], bool] = responds, every_s: float = ASK_EVERY_S) -> None:
+    def __init__(
+        self, asks: Callable[[ServerAddress], bool] = responds, every_s: float = ASK_EVERY_S
+    ) -> None:
         self._asks = asks
         self._every_s = every_s
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._since: float | None = None
-        self.place: Place | None = None
+        self.place: ServerAddress | None = None
         """Of the last connection that was made."""
 
     @property
@@ -116,7 +118,7 @@ class HangDetector:
                 )
                 self._thread.start()
 
-    def login_timed_out(self, place: Place | None) -> None:
+    def login_timed_out(self, place: ServerAddress | None) -> None:
         """At a server that hangs each login would take as long."""
         self.place = place or self.place
         if self.place is not None:
@@ -128,7 +130,7 @@ class HangDetector:
             self._since = time.monotonic()
             logger.warning("PostgreSQL does not respond: statements fail at once until it does")
 
-    def _ask(self, place: Place) -> None:
+    def _ask(self, place: ServerAddress) -> None:
         while not self._asks(place):
             self._begin()
             time.sleep(self._every_s)
@@ -145,7 +147,7 @@ detector = HangDetector()
 def guard(connection: Any, watch: HangDetector = detector) -> None:
     """What waits for this connection of psycopg ends when its server hangs, and closes it."""
     info = connection.info
-    watch.place = Place(info.hostaddr or info.host, info.port)
+    watch.place = ServerAddress(info.hostaddr or info.host, info.port)
     wait = connection.wait
 
     def guarded(generator: Any, *args: Any, **kwargs: Any) -> Any:

@@ -69,9 +69,9 @@ class Command(SwitchyardCommand):
 
     def apply(self, file: FleetFile, options: dict[str, Any], *, asks: bool) -> list[str]:
         """What changed. ``asks``: at the terminal, for exactly the loss shown. Raises ServiceError."""
-        told = []
+        lockouts = []
         if options["dry_run"]:
-            told = self.lockout(file)
+            lockouts = self.lockout(file)
         elif not options["confirm"]:
             trial = partial(settings_trial.refuse_lockout_by_file, file)
             confirmed(trial, QUESTION, self.stdout.write, asks=asks)
@@ -83,7 +83,7 @@ class Command(SwitchyardCommand):
             dry_run=options["dry_run"],
             confirm_all=options["confirm"],
         )
-        return confirmed(write, QUESTION, self.stdout.write, asks=asks) + told
+        return confirmed(write, QUESTION, self.stdout.write, asks=asks) + lockouts
 
     def lockout(self, file: FleetFile) -> list[str]:
         try:

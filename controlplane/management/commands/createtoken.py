@@ -20,7 +20,7 @@ class Command(SwitchyardCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user", help="whose rights the token carries")
         parser.add_argument("name", help="what it is for, as people will read it in the list")
-        roles = RoleGrant.Role.values
+        roles = RoleGrant.RoleChoice.values
         parser.add_argument("--role", choices=roles, help="never above the user's; that, if left out")
         parser.add_argument("--labels", help="only fleets with these labels: team=search,env=prod")
         parser.add_argument("--expires-in-days", type=int, metavar="DAYS", help="never, if left out")

@@ -23,10 +23,10 @@ class RetryBudget:
         self.retries = self.earlier_retries = 0
         self.rotated_at: float | None = None
 
-    def take(self, unsent: bool = False) -> bool:
+    def take(self, never_sent: bool = False) -> bool:
         """Take one retry out of the budget; False: there is none left. Share 0 allows none.
-        ``unsent``: no byte of the request was written, so that it is not charged, and always allowed."""
-        if unsent:
+        ``never_sent``: no byte of the request was written, so that it is not charged, and always allowed."""
+        if never_sent:
             return True
         if not self.has_left:
             return False

@@ -5,8 +5,8 @@ estimate: the *regression* of actual on estimated work. It is kept as one mean p
 assumes no functional form. Correct estimates stay unchanged, a constant ``max_tokens`` becomes the usual
 length of a response, and the noisier the estimates are, the closer they move to the mean. How far follows
 from the data; there is no setting. The correction of an octave is a factor: mean actual work (``taken``)
-divided by mean estimate (``told``). An octave with few requests is drawn to the fleet's factor, which counts
-as :data:`PRIOR` requests.
+divided by mean estimate. An octave with few requests is drawn to the fleet's factor, which counts as
+:data:`PRIOR` requests.
 
 Actual work is the tokens of the response, or the seconds that a usual replica of weight 1 would have needed:
 the request's own seconds, times the usual seconds per unit of work, divided by those learned for its replica
@@ -37,18 +37,18 @@ LEAST = 20
 """Responses that an octave needs before it can start the correction."""
 
 
-def octave(told: float) -> int:
-    return min(max(frexp(told)[1], LOWEST), HIGHEST)
+def octave(estimated: float) -> int:
+    return min(max(frexp(estimated)[1], LOWEST), HIGHEST)
 
 
 class Octave:
-    """Means of estimated (``told``) and actual (``taken``) work over this many responses."""
+    """Means of estimated and actual (``taken``) work over this many responses."""
 
-    __slots__ = ("answers", "taken", "told")
+    __slots__ = ("answers", "estimated", "taken")
 
-    def __init__(self, answers: int = 0, told: float = 0.0, taken: float = 0.0) -> None:
+    def __init__(self, answers: int = 0, estimated: float = 0.0, taken: float = 0.0) -> None:
         self.answers = answers
-        self.told = told
+        self.estimated = estimated
         self.taken = taken
 
 
@@ -73,36 +73,36 @@ class CostCalibration:
             return None
         return min(1.0, max(0.0, 1.0 - self._residual / self._spread))
 
-    def learn(self, told: float, taken: float) -> None:
+    def learn(self, estimated: float, taken: float) -> None:
         """Learn from one response. Both values are above 0."""
         of_all = self.all
         if of_all.answers >= LEAST:
             taken = min(taken, BOUND * of_all.taken)
-        number = octave(told)
+        number = octave(estimated)
         known = self.octaves.get(number)
         if known is None:
             known = self.octaves[number] = Octave()
         elif known.answers and of_all.answers:
             share = 1.0 / of_all.answers
-            of_mean, of_guess = taken - of_all.taken, taken - told * known.taken / known.told
+            of_mean, of_guess = taken - of_all.taken, taken - estimated * known.taken / known.estimated
             self._spread += share * (of_mean * of_mean - self._spread)
             self._residual += share * (of_guess * of_guess - self._residual)
-        _renew(known, told, taken, MOST)
-        _renew(of_all, told, taken, MOST_OF_ALL)
+        _renew(known, estimated, taken, MOST)
+        _renew(of_all, estimated, taken, MOST_OF_ALL)
 
-    def follow(self, told: float, taken: float) -> None:
+    def follow(self, estimated: float, taken: float) -> None:
         """Set the means over all octaves to those of all workers of the host."""
-        self.all.told, self.all.taken = told, taken
+        self.all.estimated, self.all.taken = estimated, taken
         self.all.answers = max(self.all.answers, LEAST)
 
     def refresh(self) -> None:
         """On the slow timer: compute the factors."""
         if self.all.answers < LEAST:
             return
-        usual = self.all.taken / self.all.told
+        usual = self.all.taken / self.all.estimated
         factors, furthest = {}, 0.0
         for number, known in self.octaves.items():
-            own = known.taken / known.told / usual
+            own = known.taken / known.estimated / usual
             factor = (known.answers * own + PRIOR) / (known.answers + PRIOR)
             factors[number] = factor = min(max(factor, 1.0 / BOUND), BOUND)
             if known.answers >= LEAST:
@@ -111,7 +111,7 @@ class CostCalibration:
         self.factors = factors if needed else None
 
 
-def _renew(known: Octave, told: float, taken: float, most: int) -> None:
+def _renew(known: Octave, estimated: float, taken: float, most: int) -> None:
     known.answers = answers = min(known.answers + 1, most)
-    known.told += (told - known.told) / answers
+    known.estimated += (estimated - known.estimated) / answers
     known.taken += (taken - known.taken) / answers

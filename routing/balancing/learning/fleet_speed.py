@@ -43,7 +43,7 @@ class FleetSpeed:
     """Running means of one fleet, and the learning of its replicas' speeds."""
 
     __slots__ = (
-        "_answers_told",
+        "_answers_with_tokens",
         "_evidence",
         "_memory",
         "_p99",
@@ -83,7 +83,7 @@ class FleetSpeed:
         self.smoothing = 1.0
         """Share of the newest request in the running means, more while there have been few."""
         self._sampled = 0
-        self._answers_told = 0
+        self._answers_with_tokens = 0
         self._memory: tuple[float, str] | None = None
         self._p99 = P99Tracker()
         self._evidence: list[float] = []
@@ -115,35 +115,35 @@ class FleetSpeed:
 
     @property
     def known_answer_tokens(self) -> float:
-        """Mean length of answers; 0 while none has told its own."""
-        return self.answer_tokens if self._answers_told else 0.0
+        """Mean length of answers; 0 while none has reported its own."""
+        return self.answer_tokens if self._answers_with_tokens else 0.0
 
     def estimated(self, work: float) -> float:
-        """What a request of told ``work`` counts as in :meth:`routing.balancing.pool.pool.Pool.begin`,
+        """What a request of estimated ``work`` counts as in :meth:`routing.balancing.pool.pool.Pool.begin`,
         uncorrected."""
         if work > 0.0:
             return work
         return self.answer_tokens - work if work else self.mean_work
 
-    def sample(self, replica: Replica, seconds: float, told: float, tokens: int) -> None:
+    def sample(self, replica: Replica, seconds: float, estimated: float, tokens: int) -> None:
         """Learn from one answer what estimates are worth, and how long answers are; while :attr:`samples`."""
         self.samples -= 1
         self._sampled = sampled = self._sampled + 1
         self.smoothing = max(SMOOTHING, 1.0 / (sampled + 1))
         if tokens:
-            if not self._answers_told:
+            if not self._answers_with_tokens:
                 # What was learned till now was in seconds.
                 self.calibration = CostCalibration()
-            self._answers_told = answers = self._answers_told + 1
+            self._answers_with_tokens = answers = self._answers_with_tokens + 1
             share = max(ANSWER_SMOOTHING, 1.0 / answers)
             self.answer_tokens += share * (tokens - self.answer_tokens)
-            self.calibration.learn(told, tokens)
+            self.calibration.learn(estimated, tokens)
             return
         slots = replica.concurrency
         usual = self.tokens_per_work or self.base
         if usual and seconds > 0.0 and (slots is None or replica.load < slots):
             # Nobody waited there: what it took is its own.
-            self.calibration.learn(told, seconds * usual / replica.seconds_per_work)
+            self.calibration.learn(estimated, seconds * usual / replica.seconds_per_work)
 
     def scale(self, tokens: int, work: float) -> float:
         """Tokens per unit of estimated work, renewed by one answer; the first one defines the scale."""
@@ -193,20 +193,20 @@ class FleetSpeed:
                 self.tokens_per_work,
                 self.known_answer_tokens,
                 self._p99.p99_s,
-                self.calibration.all.told,
+                self.calibration.all.estimated,
                 self.calibration.all.taken,
             )
             found = learning.means(own, sum(replica.succeeded for replica in replicas), now)
-            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, told, taken = found
+            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, estimated, taken = found
             self._p99.p99_s = p99_s
             if tokens:
-                if not self._answers_told:
+                if not self._answers_with_tokens:
                     # What was learned till now was in seconds.
                     self.calibration = CostCalibration()
-                    self._answers_told = LEAST
+                    self._answers_with_tokens = LEAST
                 self.answer_tokens = tokens
-            if told and taken:
-                self.calibration.follow(told, taken)
+            if estimated and taken:
+                self.calibration.follow(estimated, taken)
                 learning.octaves(self.calibration)
                 self.calibration.refresh()
 

@@ -90,8 +90,8 @@ class SharedLearning:
             word = OCTAVES + number - LOWEST
             known = calibration.octaves.get(number)
             words[2 * cells.own + word] = packed(known)
-            told = [(cell, words[2 * cell + word]) for cell in cells.siblings]
-            others = [(self._weight(cell), *unpacked(value)) for cell, value in told if value]
+            reported = [(cell, words[2 * cell + word]) for cell in cells.siblings]
+            others = [(self._weight(cell), *unpacked(value)) for cell, value in reported if value]
             if not others:
                 continue
             if known is None:
@@ -99,9 +99,9 @@ class SharedLearning:
             own = self._weight(cells.own) * known.answers
             total = own + sum(weight * answers for weight, answers, _ in others)
             if total:
-                taken = own * known.taken / known.told
+                taken = own * known.taken / known.estimated
                 taken += sum(weight * answers * factor for weight, answers, factor in others)
-                known.taken = known.told * taken / total
+                known.taken = known.estimated * taken / total
                 known.answers = max(known.answers, *(answers for _, answers, _ in others))
 
     def _count(self, succeeded: int, now: float) -> None:
@@ -122,10 +122,10 @@ def packed(known: Octave | None) -> int:
     """In 32 bits; 0: nothing is known."""
     if known is None or not known.answers or known.taken <= 0.0:
         return 0
-    steps = round((log2(known.taken / known.told) + _OFFSET) * _STEPS)
+    steps = round((log2(known.taken / known.estimated) + _OFFSET) * _STEPS)
     return min(known.answers, MOST) << 24 | min(max(steps, 0), (1 << 24) - 1)
 
 
 def unpacked(word: int) -> tuple[int, float]:
-    """Answers, and taken over told."""
+    """Answers, and actual over estimated work."""
     return word >> 24, 2.0 ** ((word & 0xFFFFFF) / _STEPS - _OFFSET)

@@ -81,7 +81,7 @@ class OutlierDetector:
         self.census = Census(replicas, self._follow)
         self._common_failure = CommonFailure()
         self._poison_clients = PoisonClients()
-        self._sibling_news = SharedPoisonClients(shared)
+        self._sibling_reports = SharedPoisonClients(shared)
         self.monitoring = False
         """Whether the next requests are to say who sent them: :meth:`succeeded`."""
         self._monitor_until = 0.0
@@ -137,11 +137,11 @@ class OutlierDetector:
             number = number_of(replica.uid)
             self._poison_clients.succeeded(source.request, number, now)
             if self._poison_clients.succeeded(source.client, number, now):
-                self._sibling_news.tell(self.fleet, source.client, number, now, succeeded=True)
+                self._sibling_reports.tell(self.fleet, source.client, number, now, succeeded=True)
 
     def close(self) -> None:
         """The fleet is gone."""
-        self._sibling_news.unshare()
+        self._sibling_reports.unshare()
 
     def _answered_without_success(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         replica = attempt.replica
@@ -187,15 +187,15 @@ class OutlierDetector:
         number = number_of(replica.uid)
         self._poison_clients.failed(source.request, number, now)
         if self._poison_clients.failed(source.client, number, now):
-            self._sibling_news.tell(self.fleet, source.client, number, now)
+            self._sibling_reports.tell(self.fleet, source.client, number, now)
 
     def _is_suspect(self, source: ClientSource, now: float) -> bool:
-        self._sibling_news.follow(self._poison_clients)
+        self._sibling_reports.follow(self._poison_clients)
         return any(self._poison_clients.is_suspect(who, now) for who in source)
 
     def _excuse(self, replica: Replica, now: float) -> str:
         """Why the replica's row of failures is not its fault, in words; empty: it is."""
-        self._sibling_news.follow(self._poison_clients)
+        self._sibling_reports.follow(self._poison_clients)
         state, limit = replica.ejection, self.policy.ejection.consecutive_failures
         # What is broken as well says nothing of the requests.
         others_fail = self.census.failed_share(replica, limit, now)
@@ -224,7 +224,7 @@ class OutlierDetector:
         if begins:
             self._follow_common_failure(self._replicas(), now)
         self.monitoring = now < self._monitor_until
-        self._sibling_news.follow(self._poison_clients)
+        self._sibling_reports.follow(self._poison_clients)
         for replica in replicas:
             silence.follow(replica, now)
         fleet = self._replicas()

@@ -110,9 +110,9 @@ class PoisonClients:
         if replica == record.replica:
             record.failed_at = max(record.failed_at, now)
             return False
-        is_news = now - record.other_failed_at > MEMORY_S / 2
+        is_new = now - record.other_failed_at > MEMORY_S / 2
         record.other_failed_at = max(record.other_failed_at, now)
-        return is_news
+        return is_new
 
     def succeeded(self, who: int, replica: int, now: float) -> bool:
         """It has succeeded at this replica. Returns whether that is news. Nothing is kept of one that has not
@@ -120,11 +120,11 @@ class PoisonClients:
         record = self._known.get(who)
         if record is None:
             return False
-        is_news = now - record.good_at > TRUST_S / 2 or replica != record.good_replica
+        is_new = now - record.good_at > TRUST_S / 2 or replica != record.good_replica
         if replica != record.good_replica:
             record.good_replica, record.other_good_at = replica, record.good_at
         record.good_at = max(record.good_at, now)
-        return is_news
+        return is_new
 
     def is_suspect(self, who: int, now: float) -> bool:
         """Whether it failed at two replicas or more, and did not succeed since."""

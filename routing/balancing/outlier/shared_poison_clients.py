@@ -87,11 +87,11 @@ class SharedPoisonClients:
             # A worker that has taken the place of another counts from the beginning.
             for entry in range(max(read if read < written else 0, written - ENTRIES), written):
                 at = sibling + 2 * (entry % ENTRIES)
-                told = view[at + 1]
+                reported_at = view[at + 1]
                 who, where = words[2 * at], words[2 * at + 1]
-                if not told or not who or view[at + 1] != told:
+                if not reported_at or not who or view[at + 1] != reported_at:
                     continue
                 if where & SUCCEEDED:
-                    suspects.succeeded(who, where & _REPLICA, told)
+                    suspects.succeeded(who, where & _REPLICA, reported_at)
                 else:
-                    suspects.failed(who, where, told)
+                    suspects.failed(who, where, reported_at)

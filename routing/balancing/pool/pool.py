@@ -261,10 +261,10 @@ class Pool:
         self.counters.requests += 1
         self.budget.requests += 1
 
-    def retry_allowed(self, unsent: bool = False) -> bool:
-        """Take one retry out of the budget; the caller counts the retry. ``unsent``: the failed attempt sent
-        no byte."""
-        return self.budget.take(unsent)
+    def retry_allowed(self, never_sent: bool = False) -> bool:
+        """Take one retry out of the budget; the caller counts the retry. ``never_sent``: the failed attempt
+        sent no byte."""
+        return self.budget.take(never_sent)
 
     def has_other_than(self, excluded: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
         """Whether a request could go to another replica than these now, without waiting (more)."""

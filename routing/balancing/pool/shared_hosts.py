@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from routing.contract.addresses import DEFAULT_PORTS
 from routing.contract.host_synonyms import identities, is_address
 
-Place = tuple[str, str]
+HostAndPrefix = tuple[str, str]
 """Host and port; path prefix."""
 _Users = dict[str, set[str]]
 """Of one host and port: path prefix → fleets that have a replica there."""
@@ -37,7 +37,7 @@ class _Read(NamedTuple):
     """What the URLs of one fleet say."""
 
     urls: frozenset[str]
-    places: dict[Place, int]
+    places: dict[HostAndPrefix, int]
     """Each with how many of the URLs lead there."""
     names: dict[str, tuple[str, ...]]
     """Hosts that are names, each with the URLs that have it."""
@@ -130,7 +130,7 @@ class SharedHosts:
                     yield prefix, theirs
 
     def _read(self, urls: frozenset[str]) -> Generator[None, None, _Read]:
-        places: dict[Place, int] = {}
+        places: dict[HostAndPrefix, int] = {}
         names: dict[str, tuple[str, ...]] = {}
         for number, url in enumerate(urls, 1):
             host = _address_of(url).host
@@ -142,9 +142,9 @@ class SharedHosts:
                 yield
         return _Read(urls, places, names)
 
-    def _places_of(self, urls: Iterable[str]) -> list[Place]:
+    def _places_of(self, urls: Iterable[str]) -> list[HostAndPrefix]:
         """One may be there more than once."""
-        places: list[Place] = []
+        places: list[HostAndPrefix] = []
         for url in urls:
             host, port, prefix = _address_of(url)
             found = identities(host, self._addresses.get(host, ()))
@@ -171,7 +171,11 @@ class SharedHosts:
         return touched
 
     def _move(
-        self, fleet: str, before: AbstractSet[Place], after: AbstractSet[Place], touched: set[str]
+        self,
+        fleet: str,
+        before: AbstractSet[HostAndPrefix],
+        after: AbstractSet[HostAndPrefix],
+        touched: set[str],
     ) -> None:
         gone, new = before - after, after - before
         for authority, prefix in gone:

@@ -35,7 +35,7 @@ NEW, DEQUEUED, ANY_SLOT = range(3)
 ones; the request that the queue serves now; one that takes any free slot instead of waiting for a better
 one."""
 RETRY_AFTER_S = 1.0
-Pick = Callable[[Sequence[Replica], float, float, Random], Replica]
+PickReplica = Callable[[Sequence[Replica], float, float, Random], Replica]
 """The strategy's :meth:`routing.balancing.strategies.base.Strategy.pick`."""
 
 
@@ -73,7 +73,7 @@ class SlowPath:
 
     def begin(
         self,
-        pick: Pick,
+        pick: PickReplica,
         work: float,
         now: float,
         excluded: tuple[Replica, ...],

@@ -16,7 +16,7 @@ from routing.balancing.strategies.base import Strategy
 from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
 
 ISOLATE_S = 1.0
-TOLD_FOR_S = 60.0
+REPORTED_FOR_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class IsolatedStrategy:
 
     def trouble(self, now: float) -> str:
         """What has gone wrong within the last minute, in words; empty: nothing."""
-        if now - self._failed_at > TOLD_FOR_S:
+        if now - self._failed_at > REPORTED_FOR_S:
             return ""
         times = f"{self._failures} times" if self._failures > 1 else "once"
         instead = self._fallback.name
@@ -111,6 +111,6 @@ class IsolatedStrategy:
         self._failed_at = now
         self._isolated_until = now + ISOLATE_S
         self._last = f"{type(error).__name__}: {error}"[:300]
-        if now - self._logged_at > TOLD_FOR_S:
+        if now - self._logged_at > REPORTED_FOR_S:
             self._logged_at = now
             log.error("%s", self.trouble(now), exc_info=error)

@@ -28,7 +28,7 @@ from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_dev
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
 from routing.contract.secret_references import ca_reference, credential_reference
-from routing.contract.table import AdminState, Protocol
+from routing.contract.table import AdminState, ApiProtocol
 
 
 def _slug(text: str) -> str:
@@ -226,7 +226,7 @@ FLEET = Section(
     what="a fleet",
     fields={
         "name": _name("fleet, unique in the file", "llama-3-8b"),
-        "protocol": Choice(words="API that clients use.", options=get_args(Protocol), required="openai"),
+        "protocol": Choice(words="API that clients use.", options=get_args(ApiProtocol), required="openai"),
         "aliases": ListOf(
             words="Other names that clients may use.",
             item=Text(words="Alias.", check=_alias),

@@ -9,7 +9,7 @@ from routing.contract.exposure import Expose
 from routing.contract.policy import Policy
 from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
-from routing.contract.table import AcceleratorSpec, AdminState, Match, Protocol, Tls
+from routing.contract.table import AcceleratorSpec, AdminState, ApiProtocol, Match, Tls
 
 FILE_VERSION = 1
 
@@ -53,7 +53,7 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     """All replicas that serve one model, and how requests are spread over them."""
 
     name: str
-    protocol: Protocol
+    protocol: ApiProtocol
     aliases: list[str] = []
     adapters: list[str] = []
     served_model: str = ""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from routing.contract.table import AcceleratorSpec
 from routing.contract.telemetry import WorkerReport
 from routing.master.admin.aggregate import RetiredCounters
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 
 
 class AcceleratorStatus(NamedTuple):
@@ -40,7 +40,9 @@ def accelerator_statuses(
 
 
 def accelerator_metrics(out: Exposition, views: list[AcceleratorStatus]) -> None:
-    named: list[tuple[Labels, AcceleratorStatus]] = [((("accelerator", view.name),), view) for view in views]
+    named: list[tuple[LabelPairs, AcceleratorStatus]] = [
+        ((("accelerator", view.name),), view) for view in views
+    ]
     for name, kind, help_text, field in (
         ("memory_bytes", "gauge", "Memory of the device.", "memory_bytes"),
         (

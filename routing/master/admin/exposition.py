@@ -6,7 +6,7 @@ from routing.contract.sketch import value_of
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
-Labels = tuple[tuple[str, str], ...]
+LabelPairs = tuple[tuple[str, str], ...]
 
 
 class Exposition:
@@ -16,7 +16,7 @@ class Exposition:
         self._lines: list[str] = []
 
     def family(
-        self, name: str, kind: str, help_text: str, samples: Iterable[tuple[Labels, float | int]]
+        self, name: str, kind: str, help_text: str, samples: Iterable[tuple[LabelPairs, float | int]]
     ) -> None:
         """One family of counters or gauges; nothing is written if it has no sample."""
         lines = [f"{name}{_labels(labels)} {_number(value)}" for labels, value in samples]
@@ -24,7 +24,7 @@ class Exposition:
             self._lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines]
 
     def histogram(
-        self, name: str, help_text: str, samples: Iterable[tuple[Labels, Mapping[int, int]]]
+        self, name: str, help_text: str, samples: Iterable[tuple[LabelPairs, Mapping[int, int]]]
     ) -> None:
         """Cumulative buckets from sketches; the sum is the sketch's, within 2 %."""
         lines: list[str] = []
@@ -44,7 +44,7 @@ class Exposition:
         return ("\n".join(self._lines) + "\n").encode()
 
 
-def _labels(labels: Labels) -> str:
+def _labels(labels: LabelPairs) -> str:
     if not labels:
         return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"

@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import asdict
 
 from routing.contract.telemetry import KeyCounters
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 
 
 def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
     """For ``/metrics``. A key that has not been used has no samples."""
-    named: list[tuple[Labels, KeyCounters]] = [((("key", key.id),), key) for key in keys]
+    named: list[tuple[LabelPairs, KeyCounters]] = [((("key", key.id),), key) for key in keys]
     requests = [(labels, key.requests) for labels, key in named]
     out.family("switchyard_key_requests_total", "counter", "Requests with the client key.", requests)
     limited = [

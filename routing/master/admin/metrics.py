@@ -23,7 +23,7 @@ from routing.master.admin.aggregate import (
 )
 from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 from routing.master.admin.key_status import key_metrics
 from routing.master.admin.queue_metrics import queue_metrics
 from routing.master.admin.replica_metrics import ReplicaKey, load_report_metrics, replica_metrics
@@ -124,14 +124,14 @@ def _process_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
         ):
             out.family(f"process_{name}", kind, help_text, [((), value)])
     seen = [(w, process_stats.read(w.pid)) for w in workers if w.pid is not None]
-    alive: list[tuple[Labels, process_stats.ProcessStats]] = [
+    alive: list[tuple[LabelPairs, process_stats.ProcessStats]] = [
         ((("worker", str(w.number)),), numbers) for w, numbers in seen if numbers is not None
     ]
     memory = [(labels, numbers.resident_bytes) for labels, numbers in alive]
     out.family("switchyard_worker_resident_memory_bytes", "gauge", "Resident memory of the worker.", memory)
     files = [(labels, numbers.open_files) for labels, numbers in alive]
     out.family("switchyard_worker_open_fds", "gauge", "Open files and sockets of the worker.", files)
-    ages: list[tuple[Labels, float]] = [
+    ages: list[tuple[LabelPairs, float]] = [
         ((("worker", str(w.number)),), w.report_age_s) for w in workers if w.report_age_s is not None
     ]
     out.family("switchyard_worker_report_age_seconds", "gauge", "Time since the worker's last report.", ages)
@@ -144,7 +144,7 @@ def _proxy_metrics(
     reports: list[WorkerReport],
     draining: bool,
 ) -> None:
-    slots: list[tuple[Labels, WorkerStatus]] = [((("worker", str(w.number)),), w) for w in workers]
+    slots: list[tuple[LabelPairs, WorkerStatus]] = [((("worker", str(w.number)),), w) for w in workers]
     up = [(labels, int(worker.up)) for labels, worker in slots]
     out.family("switchyard_worker_up", "gauge", "1 while the worker accepts connections.", up)
     restarts = [(labels, worker.restarts) for labels, worker in slots]
@@ -191,7 +191,7 @@ def _proxy_metrics(
 
 def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
     """Connections and descriptors that each worker may have, and client connections in use."""
-    reports: list[tuple[Labels, WorkerReport]] = [
+    reports: list[tuple[LabelPairs, WorkerReport]] = [
         ((("worker", str(w.number)),), w.report) for w in workers if w.report is not None
     ]
     for name, help_text, field in (
@@ -207,7 +207,7 @@ def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
 
 
 def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
-    named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
+    named: list[tuple[LabelPairs, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
     for field in FLEET_COUNTERS:
         samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
         out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
@@ -218,7 +218,7 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
         "Time from the complete request head to the last byte of the response.",
         [(labels, fleet.latency) for labels, fleet in named],
     )
-    replicas: list[tuple[Labels, ReplicaCounters]] = [
+    replicas: list[tuple[LabelPairs, ReplicaCounters]] = [
         ((("fleet", fleet.name), ("replica", replica.name)), replica)
         for fleet in fleets
         for replica in fleet.replicas
@@ -251,7 +251,7 @@ def _version_metrics(out: Exposition, reports: list[WorkerReport]) -> None:
         "1 while a worker refuses the manifest in Redis: it is invalid, or of another installation.",
         [((), int(any(report.refused_manifest for report in reports)))],
     )
-    named: list[tuple[Labels, str]] = [((("fleet", name),), name) for name in sorted(oldest)]
+    named: list[tuple[LabelPairs, str]] = [((("fleet", name),), name) for name in sorted(oldest)]
     out.family(
         "switchyard_table_version",
         "gauge",

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from routing.contract.table import FleetSnapshot
 from routing.contract.telemetry import FleetCounters
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 
 
 def queue_metrics(
     out: Exposition, snapshots: Iterable[FleetSnapshot], fleets: Iterable[FleetCounters]
 ) -> None:
     """``fleets``: the workers' reports, added up."""
-    named: list[tuple[Labels, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
-    sizes: list[tuple[Labels, int]] = [
+    named: list[tuple[LabelPairs, FleetCounters]] = [((("fleet", fleet.name),), fleet) for fleet in fleets]
+    sizes: list[tuple[LabelPairs, int]] = [
         ((("fleet", snapshot.name),), snapshot.policy.queue.size) for snapshot in snapshots
     ]
     waiting = [(labels, fleet.waiting) for labels, fleet in named]

@@ -9,7 +9,7 @@ from typing import get_args
 
 from routing.contract.table import AdminState, FleetSnapshot, Health, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
-from routing.master.admin.exposition import Exposition, Labels
+from routing.master.admin.exposition import Exposition, LabelPairs
 
 ReplicaKey = tuple[str, str]
 """Fleet and replica."""
@@ -68,20 +68,22 @@ def replica_metrics(
     )
 
 
-def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, ReplicaCounters]]) -> None:
+def load_report_metrics(out: Exposition, replicas: Iterable[tuple[LabelPairs, ReplicaCounters]]) -> None:
     """The load that replicas report themselves (ORCA), each with its age. ``replicas``: the workers' reports,
     added up."""
     replicas = list(replicas)
-    told = [(labels, replica.reported) for labels, replica in replicas if replica.reported is not None]
+    reported = [(labels, replica.reported) for labels, replica in replicas if replica.reported is not None]
     figures = [
         ("running", "Requests that the replica processes, from all clients, as it reports."),
         ("waiting", "Requests in the replica's own queue, as it reports."),
         ("kv_share", "Share of the replica's KV cache in use, 0 to 1, as it reports."),
     ]
     for field, help_text in figures:
-        samples = [(labels, value) for labels, load in told if (value := getattr(load, field)) is not None]
+        samples = [
+            (labels, value) for labels, load in reported if (value := getattr(load, field)) is not None
+        ]
         out.family(f"switchyard_replica_reported_{field}", "gauge", help_text, samples)
-    ages = [(labels, load.age_s) for labels, load in told]
+    ages = [(labels, load.age_s) for labels, load in reported]
     help_text = "Age of the replica's last load report."
     out.family("switchyard_replica_reported_age_seconds", "gauge", help_text, ages)
     elsewhere = [(labels, replica.elsewhere) for labels, replica in replicas]
@@ -89,7 +91,7 @@ def load_report_metrics(out: Exposition, replicas: Iterable[tuple[Labels, Replic
     out.family("switchyard_replica_elsewhere", "gauge", help_text, elsewhere)
 
 
-def _labels(fleet: str, spec: ReplicaSpec) -> Labels:
+def _labels(fleet: str, spec: ReplicaSpec) -> LabelPairs:
     return (("fleet", fleet), ("replica", spec.name))
 
 

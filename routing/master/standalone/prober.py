@@ -16,7 +16,7 @@ from routing.contract.addresses import parse_base_url
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
 from routing.contract.probe_result import ProbeResult
-from routing.contract.table import FleetSnapshot, Health, Protocol, Tls
+from routing.contract.table import ApiProtocol, FleetSnapshot, Health, Tls
 from routing.http.name_resolver import NameResolver, ResolvedName
 from routing.master.standalone.probe_client import ProbeTarget, probe
 from routing.tls.context_cache import TlsContextCache
@@ -37,7 +37,7 @@ class ProbedReplica(NamedTuple):
     url: str
     fleet: str
     replica: str
-    protocol: Protocol
+    protocol: ApiProtocol
     model: str
 
 

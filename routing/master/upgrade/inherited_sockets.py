@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from routing.master.listeners import Address, ListenFailed
+from routing.master.listeners import BindAddress, ListenFailed
 from routing.master.options import Options
 
 VARIABLE = "SWITCHYARD_INHERITED"
@@ -28,9 +28,9 @@ class InheritedSockets(NamedTuple):
     """To the predecessor, which started this master."""
 
     @property
-    def address(self) -> Address | None:
+    def address(self) -> BindAddress | None:
         """The address of the listeners; ``None``: no listener is inherited."""
-        return Address(*self.listeners[0].getsockname()[:2]) if self.listeners else None
+        return BindAddress(*self.listeners[0].getsockname()[:2]) if self.listeners else None
 
 
 NO_SOCKETS = InheritedSockets()

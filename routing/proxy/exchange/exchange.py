@@ -57,7 +57,7 @@ class Exchange(UpstreamExchange):
         self.upstream = None
         self.cancel_connecting = None
         self.tried = ()
-        self.unsent = 0
+        self.never_sent = 0
         self.retry_fields = b""
         self.repeatable = True
         self.streaming_response = None

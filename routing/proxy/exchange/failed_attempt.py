@@ -19,8 +19,8 @@ from routing.proxy.exchange import local_reply, timeouts
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
+    MAX_NEVER_SENT,
     MAX_RETRIES,
-    MAX_UNSENT,
     outcome_of,
     replay_is_safe,
     retry_reason,
@@ -47,7 +47,7 @@ class AttemptOwner(ExchangeState):
         """The attempt, which the caller settles. Its connection is no longer this exchange's."""
         raise NotImplementedError
 
-    def count_unsent(self) -> None:
+    def count_never_sent(self) -> None:
         """Another attempt has sent nothing."""
         raise NotImplementedError
 
@@ -97,7 +97,7 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     if not exchange.repeatable or exchange.pinned is not None or not _has_retries_left(exchange):
         return False
     reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
-    if not reason or (reason is LACKS_MODEL and len(already) > exchange.unsent):
+    if not reason or (reason is LACKS_MODEL and len(already) > exchange.never_sent):
         return False
     tried = (*already, attempt.replica)
     if (
@@ -157,9 +157,9 @@ def fail(
     now = monotonic()
     exchange.account_passthrough(now)
     attempt = exchange.take_attempt()
-    unsent = outcome is Outcome.REFUSED or outcome is Outcome.PREVENTED
-    if unsent:
-        exchange.count_unsent()
+    never_sent = outcome is Outcome.REFUSED or outcome is Outcome.PREVENTED
+    if never_sent:
+        exchange.count_never_sent()
     else:
         attempt.source = fingerprint_of(exchange)
     if outcome is Outcome.REFUSED:
@@ -177,9 +177,9 @@ def fail(
     elif (
         repeat
         # A pinned request has no other replica: it is repeated only after a stale connection.
-        and (_has_retries_left(exchange, unsent) if exchange.pinned is None else stale)
+        and (_has_retries_left(exchange, never_sent) if exchange.pinned is None else stale)
         and not timeouts.no_time_left(exchange, now)
-        and pool.retry_allowed(unsent)
+        and pool.retry_allowed(never_sent)
     ):
         tried, dropped_by = exchange.tried, None
         if exchange.pinned is None:
@@ -195,12 +195,12 @@ def fail(
         local_reply.send_local_reply(exchange, failure)
 
 
-def _has_retries_left(exchange: AttemptOwner, unsent: bool = False) -> bool:
-    """``unsent``: after an attempt that reached no replica, which is counted already."""
-    if unsent:
+def _has_retries_left(exchange: AttemptOwner, never_sent: bool = False) -> bool:
+    """``never_sent``: after an attempt that reached no replica, which is counted already."""
+    if never_sent:
         untried = len(exchange.pool.replicas) - len(exchange.tried) - 1  # type: ignore[union-attr]
-        return exchange.unsent <= MAX_UNSENT and untried > 0
-    return len(exchange.tried) - exchange.unsent < MAX_RETRIES
+        return exchange.never_sent <= MAX_NEVER_SENT and untried > 0
+    return len(exchange.tried) - exchange.never_sent < MAX_RETRIES
 
 
 def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:

@@ -24,7 +24,7 @@ from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.route import RequestRoute
 from routing.proxy.exchange.state import ExchangeState
 
-Names = frozenset[str]
+ModelNames = frozenset[str]
 _CALLS = (
     *(b"/chat/completions", b"/completions", b"/messages", b"/messages/count_tokens", b"/embeddings"),
     *(b"/rerank", b"/score", b"/responses", b"/audio/transcriptions", b"/audio/translations"),
@@ -43,7 +43,7 @@ def body_is_needed(pool: Pool, head: RequestHead) -> bool:
     return _has_body(head) and not named_models.in_target(route.target).path_decides
 
 
-def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
+def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
     """``names``: the fleet's models, as its replicas know them. Raises :class:`RoutingError`."""
     head = exchange.head
     route = head.route
@@ -69,17 +69,17 @@ def check(exchange: ExchangeState, pool: Pool, names: Names) -> None:
         _check_named(head, pool, names)
 
 
-def _check_path(rest: str, pool: Pool, names: Names) -> None:
+def _check_path(rest: str, pool: Pool, names: ModelNames) -> None:
     if not named_models.begins_with_one(rest, names):
         raise _not_exposed(rest.partition("/")[0].partition(":")[0], "the path", pool, names)
 
 
-def _check_name(model: str, where: str, pool: Pool, names: Names) -> None:
+def _check_name(model: str, where: str, pool: Pool, names: ModelNames) -> None:
     if model not in names:
         raise _not_exposed(model, where, pool, names)
 
 
-def _check_named(head: RequestHead, pool: Pool, names: Names) -> None:
+def _check_named(head: RequestHead, pool: Pool, names: ModelNames) -> None:
     """Of a request that names no model in its body: where the server's default may be another fleet's, calls
     must name one."""
     route = head.route
@@ -115,7 +115,7 @@ def _check_encoding(fields: bytes, pool: Pool) -> None:
         raise RoutingError(415, "encoded_body", words)
 
 
-def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: Names) -> None:
+def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: ModelNames) -> None:
     """A body that is too large to be collected: a form is read while it is forwarded, and cut where it names
     another fleet's model. The replica then has no complete request."""
     _check_encoding(exchange.head.fields, pool)
@@ -132,7 +132,7 @@ def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool
     upload.guard = guard
 
 
-def _watch_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: Names) -> None:
+def _watch_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: ModelNames) -> None:
     """A body that is still coming, of a fleet that refuses nothing: it is looked at as it passes."""
     head, most = exchange.head, exchange.proxy.settings.peek_bytes
     if not _has_body(head):
@@ -165,7 +165,7 @@ class _FormGuard:
 
     __slots__ = ("_head", "_named", "_names", "_pool", "_scan")
 
-    def __init__(self, head: RequestHead, scan: FormScan, pool: Pool, names: Names) -> None:
+    def __init__(self, head: RequestHead, scan: FormScan, pool: Pool, names: ModelNames) -> None:
         self._head = head
         self._scan = scan
         self._pool = pool
@@ -210,7 +210,7 @@ def _unreadable(error: BadRequestBody, pool: Pool) -> RoutingError:
     return RoutingError(400, "ambiguous_body", words)
 
 
-def _not_exposed(model: str, where: str, pool: Pool, names: Names) -> RoutingError:
+def _not_exposed(model: str, where: str, pool: Pool, names: ModelNames) -> RoutingError:
     words = (
         f"{where} names the model {model[:200]!r}, which fleet {pool.name!r} does not expose: it exposes "
         f"{_listed(names)}; others are to be listed in its adapters, or expose set to all"
@@ -218,6 +218,6 @@ def _not_exposed(model: str, where: str, pool: Pool, names: Names) -> RoutingErr
     return RoutingError(403, "model_not_exposed", words)
 
 
-def _listed(names: Names) -> str:
+def _listed(names: ModelNames) -> str:
     some = sorted(names)[:5]
     return ", ".join(some) + (" …" if len(names) > len(some) else "")

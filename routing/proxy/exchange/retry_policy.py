@@ -26,7 +26,7 @@ from routing.http.response_head import ResponseHead
 
 MAX_RETRIES = 2
 """After attempts that have sent the request."""
-MAX_UNSENT = 10
+MAX_NEVER_SENT = 10
 """After attempts that reached no replica. Where most of a fleet has just died, the first requests come upon
 several of those."""
 LACKS_MODEL = "model_not_loaded"

@@ -85,10 +85,10 @@ def body_sent(exchange: ExchangeState) -> None:
     counted, as far as nothing is held."""
     charge, upstream = exchange.body_charge, exchange.upstream
     assert charge is not None
-    unsent = 0 if upstream is None else upstream.unsent
+    unsent_bytes = 0 if upstream is None else upstream.unsent_bytes
     if exchange.upload is not None:
-        exchange.proxy.bodies.resize(charge, exchange.upload.held + unsent)
-    elif not exchange.body_bytes and not unsent:
+        exchange.proxy.bodies.resize(charge, exchange.upload.held + unsent_bytes)
+    elif not exchange.body_bytes and not unsent_bytes:
         release_budget(exchange)
 
 

@@ -93,6 +93,7 @@ class ExchangeState:
         "head",
         "key",
         "model",
+        "never_sent",
         "pinned",
         "pool",
         "progressed_at",
@@ -107,7 +108,6 @@ class ExchangeState:
         "streaming_response",
         "trace",
         "tried",
-        "unsent",
         "upload",
         "upstream",
         "waiting",
@@ -163,7 +163,7 @@ class ExchangeState:
     tried: tuple[Replica, ...]
     """Replicas that were tried, which are not tried again."""
 
-    unsent: int
+    never_sent: int
     """How many attempts reached no replica: those were refused, not sent to."""
 
     retry_fields: bytes

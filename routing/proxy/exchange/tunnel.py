@@ -76,11 +76,11 @@ def end(
 ) -> None:
     """The proxy ends the tunnel."""
     client = exchange.client
-    is_told = tunnel.from_replica.between_frames and not client.write_paused
-    if is_told:
+    sends_close = tunnel.from_replica.between_frames and not client.write_paused
+    if sends_close:
         client.write(close_frame(close_code, reason))
     close(now, "cut", code)
-    if is_told:
+    if sends_close:
         client.finish(now, False)
     else:
         client.abort()

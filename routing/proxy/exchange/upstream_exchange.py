@@ -420,8 +420,8 @@ class UpstreamExchange(AttemptOwner):
         self.attempt = self.upstream = None
         return attempt
 
-    def count_unsent(self) -> None:
-        self.unsent += 1
+    def count_never_sent(self) -> None:
+        self.never_sent += 1
 
     def retry(
         self,

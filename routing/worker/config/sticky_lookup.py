@@ -8,7 +8,13 @@ same, for the proxies of other hosts. Without a reply within the time limit the 
 from collections.abc import Callable
 from typing import Protocol
 
-from routing.ipc.control_channel import Message, QuerySticky, StickyCorrection, StickyLearned, StickyReply
+from routing.ipc.control_channel import (
+    ControlMessage,
+    QuerySticky,
+    StickyCorrection,
+    StickyLearned,
+    StickyReply,
+)
 from routing.ipc.pending_requests import PendingRequests
 from routing.shared.sticky_ids import ReplicaRef
 
@@ -30,7 +36,7 @@ class StickyStore(Protocol):
 class StickyLookup:
     """The lookup of one worker."""
 
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[ControlMessage], None]) -> None:
         """``send``: sends a message to the master."""
         self.store: StickyStore | None = None
         self._send = send

@@ -34,7 +34,7 @@ from routing.worker.config.table_applier import TableApplier
 
 log = logging.getLogger(__name__)
 
-Client = Any
+RedisClient = Any
 """A ``redis.asyncio.Redis``. Not typed: its own types and those of ``types-redis`` contradict each other."""
 
 REDIS_ERRORS = (RedisError, OSError, RuntimeError)
@@ -49,7 +49,7 @@ FIRST_RETRY_S = 0.05
 LAST_RETRY_S = 1.0
 
 
-def connect(redis_url: str) -> Client:
+def connect(redis_url: str) -> RedisClient:
     """A client that fails within a second and does not retry by itself."""
     return Redis.from_url(
         redis_url,
@@ -64,7 +64,7 @@ class Subscriber:
 
     def __init__(
         self,
-        client: Client,
+        client: RedisClient,
         worker: str,
         applier: TableApplier,
         rng: random.Random,
@@ -82,14 +82,14 @@ class Subscriber:
 
     async def run(self) -> None:
         """Connect, stay connected, and reconnect with a jittered backoff of at most a second."""
-        delay, told = FIRST_RETRY_S, False
+        delay, warned = FIRST_RETRY_S, False
         while True:
             try:
                 await self._session()
             except REDIS_ERRORS as problem:
-                if self.connected or not told:
+                if self.connected or not warned:
                     log.warning("Redis is away, the table at hand stays in use: %s", problem)
-                    told = True
+                    warned = True
             except Exception:
                 log.exception("the subscriber failed and starts again")
             if self.connected:

@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError
 
 from controlplane.datastores import database_away
 from controlplane.datastores.postgresql import hangs
-from controlplane.datastores.postgresql.hangs import HangDetector, NoAnswer, Place, ServerHangs
+from controlplane.datastores.postgresql.hangs import HangDetector, NoAnswer, ServerAddress, ServerHangs
 from controlplane.supervision.processes import descendants
 from tests import postgres
 from tests.needs import need
@@ -81,7 +81,7 @@ def test_a_slow_statement_is_no_hang(
     monkeypatch.setattr(hangs, "SILENT_S", 0.1)
     asked: list[bool] = []
 
-    def ask(place: Place) -> bool:
+    def ask(place: ServerAddress) -> bool:
         asked.append(hangs.responds(place))
         return asked[-1]
 
@@ -95,7 +95,7 @@ def test_a_slow_statement_is_no_hang(
 
 
 def test_a_login_that_takes_too_long_counts_at_once(server: postgres.PostgresServer) -> None:
-    place = Place(str(server.folder), 5432)
+    place = ServerAddress(str(server.folder), 5432)
     watch = HangDetector(every_s=0.05)
     watch.login_timed_out(None)
     watch.check()  # nobody knows whom to ask
@@ -107,24 +107,24 @@ def test_a_login_that_takes_too_long_counts_at_once(server: postgres.PostgresSer
 
 
 def test_who_refuses_responds_and_who_is_silent_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hangs.responds(Place("127.0.0.1", free_port()))
-    assert hangs.responds(Place("/nowhere", 5432))
+    assert hangs.responds(ServerAddress("127.0.0.1", free_port()))
+    assert hangs.responds(ServerAddress("/nowhere", 5432))
     monkeypatch.setattr(hangs, "ANSWER_S", 0.2)
     with unaccepting_port() as port:
-        assert not hangs.responds(Place("127.0.0.1", port))
+        assert not hangs.responds(ServerAddress("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(
     ("parameters", "place"),
     [
-        ({"host": "/run/postgresql"}, Place("/run/postgresql", 5432)),
-        ({"host": "db", "port": "6000"}, Place("db", 6000)),
+        ({"host": "/run/postgresql"}, ServerAddress("/run/postgresql", 5432)),
+        ({"host": "db", "port": "6000"}, ServerAddress("db", 6000)),
         ({"host": "a,b"}, None),
         ({}, None),
     ],
 )
-def test_the_place_that_is_named(parameters: dict[str, str], place: Place | None) -> None:
-    assert Place.named(parameters) == place
+def test_the_place_that_is_named(parameters: dict[str, str], place: ServerAddress | None) -> None:
+    assert ServerAddress.named(parameters) == place
 
 
 def caused(kind: type[Exception], cause: Exception) -> Exception:

@@ -14,7 +14,7 @@ from controlplane.probes import prober
 from controlplane.probes.prober import MOST_AT_ONCE, ProbesOverdue, ReplicaProbe, ReplicaProbeResult, probe
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 from tests import needs
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer, says
@@ -27,7 +27,7 @@ def question(
     url: str,
     uid: str = "u",
     *,
-    protocol: Protocol = "openai",
+    protocol: ApiProtocol = "openai",
     has_passed: bool = True,
     wait_s: float = 0.0,
     **settings: object,

@@ -15,14 +15,16 @@ import pytest
 from controlplane.probes import trial_probe
 from controlplane.probes.trial_probe import TrialResult, TrialTarget
 from routing.contract.probe import Probe
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 from tests import needs
 from tests.controlplane.probes import servers
 from tests.controlplane.probes.servers import HttpServer, says
 from tests.ports import free_port, unaccepting_port
 
 
-def attempt(url: str, protocol: Protocol = "openai", model: str = "digits", **probe: object) -> TrialResult:
+def attempt(
+    url: str, protocol: ApiProtocol = "openai", model: str = "digits", **probe: object
+) -> TrialResult:
     return trial_probe.run(TrialTarget(url, protocol, model, Probe(**probe)))  # type: ignore[arg-type]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from controlplane.asgi_types import Receive, Scope, Send
 from controlplane.web import http_connection
 from controlplane.web.http_connection import HttpConnection
-from controlplane.web.refusals import Receive, Scope, Send
 from tests.controlplane.web.served import served
 
 pytestmark = pytest.mark.any_database

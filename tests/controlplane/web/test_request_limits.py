@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controlplane.api.parsing import LARGEST_BODY
-from controlplane.web.refusals import Receive, Scope, Send
+from controlplane.asgi_types import Receive, Scope, Send
 from controlplane.web.request_limits import RequestLimits, WebLimits
 from tests.controlplane.web.served import served
 

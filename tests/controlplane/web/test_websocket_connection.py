@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from controlplane.asgi_types import Receive, Scope, Send
 from controlplane.web import websocket_connection
-from controlplane.web.refusals import Receive, Scope, Send
 from tests.controlplane.web.served import served
 
 pytestmark = pytest.mark.any_database

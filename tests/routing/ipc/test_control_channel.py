@@ -9,9 +9,9 @@ from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.ipc.control_channel import (
     Applied,
     ControlChannel,
+    ControlMessage,
     Drain,
     EncodedTables,
-    Message,
     StopAccepting,
     Tables,
     WorkerControlChannel,
@@ -32,7 +32,7 @@ MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
 
 
 async def test_messages_cross_the_channel_whole_and_in_order() -> None:
-    received: list[Message] = []
+    received: list[ControlMessage] = []
     closed = asyncio.Event()
     left, right = socket.socketpair()
     loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ async def test_messages_cross_the_channel_whole_and_in_order() -> None:
         lambda: ControlChannel(received.append, lambda: None), sock=left
     )
     await loop.create_unix_connection(lambda: ControlChannel(received.append, closed.set), sock=right)
-    sent: list[Message] = [
+    sent: list[ControlMessage] = [
         Applied(manifest="1:1"),
         Tables(manifest=MANIFEST, snapshots=[table(replicas=3000)]),
         StopAccepting(quiet_s=1.0),
@@ -55,7 +55,7 @@ async def test_messages_cross_the_channel_whole_and_in_order() -> None:
 
 
 async def test_a_message_may_come_one_byte_at_a_time() -> None:
-    received: list[Message] = []
+    received: list[ControlMessage] = []
     channel = ControlChannel(received.append, lambda: None)
     body = b"\x81\xa4type\xa5drain"
     for byte in len(body).to_bytes(4, "big") + body:

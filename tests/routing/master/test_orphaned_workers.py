@@ -11,7 +11,7 @@ import pytest
 
 from routing.ipc import listener_handover
 from routing.master import orphaned_workers
-from routing.master.listeners import Address, is_taken, open_listener, resolved
+from routing.master.listeners import BindAddress, is_taken, open_listener, resolved
 from tests.proxy_process import Proxy, Replica, fleet_file, free_port, until
 from tests.routing.master.test_graceful_shutdown import gone, open_stream
 from tests.routing.master.traffic import Traffic
@@ -100,7 +100,7 @@ def test_without_a_master_sigterm_drains_a_worker(
         replicas[0].release.set()
         assert stream.read() == b"last"
     until(lambda: gone(old), "they have ended")
-    assert not is_taken(Address("127.0.0.1", port))
+    assert not is_taken(BindAddress("127.0.0.1", port))
 
 
 def test_a_worker_that_drains_finishes_without_its_master(
@@ -126,7 +126,7 @@ def test_a_worker_that_is_stuck_is_killed(
     first.kill()
     until(lambda: len(listener_handover.control_sockets(("127.0.0.1", port))) == 2, "both have noticed")
     os.kill(old[0], signal.SIGSTOP)
-    found = orphaned_workers.find(Address("127.0.0.1", port))
+    found = orphaned_workers.find(BindAddress("127.0.0.1", port))
     assert len(found) == 1
     until(lambda: gone(old[:1]), "it is killed")
     found.drain([], followed=False)
@@ -135,17 +135,17 @@ def test_a_worker_that_is_stuck_is_killed(
 
 def test_a_port_of_another_program_is_no_orphans(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        address = Address("127.0.0.1", other.getsockname()[1])
+        address = BindAddress("127.0.0.1", other.getsockname()[1])
         assert is_taken(address)
         assert len(orphaned_workers.find(address, wait=True)) == 0
     assert not is_taken(address)
-    assert len(orphaned_workers.find(Address("127.0.0.1", 0), wait=True)) == 0
+    assert len(orphaned_workers.find(BindAddress("127.0.0.1", 0), wait=True)) == 0
 
 
 def test_an_address_is_named_as_its_listener_names_it() -> None:
-    listener = open_listener(Address("localhost", free_port()))
+    listener = open_listener(BindAddress("localhost", free_port()))
     with listener:
         here = listener.getsockname()[:2]
-        assert resolved(Address("localhost", here[1])) == here
+        assert resolved(BindAddress("localhost", here[1])) == here
         with listener_handover.open_control_socket(here), pytest.raises(OSError, match="in use"):
             listener_handover.open_control_socket(here)

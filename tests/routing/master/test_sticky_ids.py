@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from routing.contract import redis_keys
-from routing.ipc.control_channel import Message, QuerySticky, StickyReply
+from routing.ipc.control_channel import ControlMessage, QuerySticky, StickyReply
 from routing.shared.sticky_ids import ReplicaRef
 from routing.worker.config.sticky_lookup import StickyLookup
 from tests.proxy_process import Proxy, Publisher, Replica, fleet_file, snapshot, until
@@ -129,7 +129,7 @@ def test_a_new_parent_finds_what_the_old_one_knew_and_learns_still(
 
 
 async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
-    sent: list[Message] = []
+    sent: list[ControlMessage] = []
     elsewhere = StickyLookup(sent.append)
     async with asyncio.timeout(1):
         assert await elsewhere.find("resp_x") is None

@@ -23,11 +23,11 @@ from routing.contract.policy import Policy, Timeouts
 from routing.contract.probe import Probe
 from routing.contract.table import (
     AcceleratorSpec,
+    ApiProtocol,
     FleetSnapshot,
     KeyLimits,
     Manifest,
     Match,
-    Protocol,
     ReplicaSpec,
 )
 from routing.contract.table import Tls as ReplicaTls
@@ -407,7 +407,7 @@ class Rig:
         self,
         *replicas: Replica,
         name: str = "f",
-        protocol: Protocol = "generic",
+        protocol: ApiProtocol = "generic",
         policy: Policy | None = None,
         served_model: str = "",
         aliases: tuple[str, ...] = (),

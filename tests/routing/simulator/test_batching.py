@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from routing.balancing.attempt.outcome import Outcome
-from routing.simulator.batching import TOLD_EVERY_S, BatchingServer
+from routing.simulator.batching import REPORTED_EVERY_S, BatchingServer
 from routing.simulator.engine import Engine
 from routing.simulator.gpus import Gpu
 from routing.simulator.llm_lengths import Lengths
@@ -164,7 +164,7 @@ def test_tokens_are_told_as_often_as_streams_are_learned_from():
     _, [client] = run(SIMPLE._replace(kv_token_s=0.0), [(100, 500)])
     times = [at for at, _ in client.news]
     gaps = [after - before for before, after in pairwise(times)]
-    assert all(TOLD_EVERY_S <= gap <= TOLD_EVERY_S + 0.0111 for gap in gaps[1:-1])
+    assert all(REPORTED_EVERY_S <= gap <= REPORTED_EVERY_S + 0.0111 for gap in gaps[1:-1])
     assert client.news[0] == (client.first_s, 1)
 
 

@@ -37,7 +37,7 @@ def test_the_noisier_estimates_are_the_nearer_they_come_to_the_mean():
     for sigma in (0.5, 1.0, 3.0):
         calibration = learned(lambda work, rng, s=sigma: work * rng.lognormvariate(0.0, s))
         factors = calibration.factors
-        mean = calibration.all.told
+        mean = calibration.all.estimated
         spreads.append(factors[octave(8 * mean)] * 8 / (factors[octave(mean / 8)] / 8))
     assert 64 > spreads[0] > spreads[1] > spreads[2]
 

@@ -482,7 +482,7 @@ def test_the_retry_budget_forgets(make_pool):
 def test_no_percentage_means_no_retries_of_what_was_sent(make_pool):
     pool = make_pool(2, retries={"budget_percent": 0.0})
     assert not pool.retry_allowed()
-    assert pool.retry_allowed(unsent=True)
+    assert pool.retry_allowed(never_sent=True)
 
 
 # --- where answers are rare -----------------------------------------------------------------------

@@ -23,7 +23,7 @@ from routing.contract.fleet_file import (
 )
 from routing.contract.policy import Cold, Ejection, Policy, Queue, ReplaySafe, Retries, Timeouts
 from routing.contract.probe import Probe
-from routing.contract.table import AcceleratorSpec, AdminState, Protocol
+from routing.contract.table import AcceleratorSpec, AdminState, ApiProtocol
 
 WHOLE = """\
 version: 1
@@ -305,7 +305,7 @@ def files(draw: st.DrawFn) -> FleetFile:
             st.builds(
                 FleetEntry,
                 name=st.just(name),
-                protocol=st.sampled_from(get_args(Protocol)),
+                protocol=st.sampled_from(get_args(ApiProtocol)),
                 aliases=st.just([f"{name} {draw(aliases)}"]) | st.just([]),
                 adapters=st.just([f"{name}: {draw(aliases)}"]) | st.just([]),
                 served_model=st.just("") | aliases,

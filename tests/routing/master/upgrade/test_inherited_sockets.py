@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from routing.master.listeners import Address, ListenFailed
+from routing.master.listeners import BindAddress, ListenFailed
 from routing.master.options import parse
 from routing.master.upgrade.inherited_sockets import (
     NO_SOCKETS,
@@ -39,7 +39,7 @@ def test_what_a_parent_passes_on_is_found_by_its_successor() -> None:
     assert found.admin
     assert found.channel
     assert [each.getsockname() for each in (*found.listeners, found.admin)] == addresses
-    assert found.address == Address(*addresses[0])
+    assert found.address == BindAddress(*addresses[0])
     found.channel.send(b"x")
     assert here.recv(1) == b"x"
     for each in (here, found.channel, found.admin, *found.listeners):

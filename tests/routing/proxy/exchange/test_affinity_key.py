@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from routing.contract.policy import Policy, StrategyParameter
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 from routing.protocols import session
 from routing.proxy import ProxySettings
 from tests.routing.proxy.exchange.queueing import Gate
@@ -16,7 +16,7 @@ SESSIONS = [b"session-%d" % number for number in range(12)]
 async def fleet_of(
     rig: Rig,
     count: int = 4,
-    protocol: Protocol = "openai",
+    protocol: ApiProtocol = "openai",
     limit: int | None = None,
     **given: StrategyParameter,
 ) -> list[Replica]:
@@ -67,7 +67,7 @@ async def stay_together(rig: Rig, replicas: list[Replica], request_of: dict[byte
 
 
 @pytest.mark.parametrize("protocol", ["openai", "generic", "open-inference"])
-async def test_a_field_of_the_head_is_the_key(rig: Rig, protocol: Protocol) -> None:
+async def test_a_field_of_the_head_is_the_key(rig: Rig, protocol: ApiProtocol) -> None:
     replicas = await fleet_of(rig, protocol=protocol)
     path = b"/fleets/f/v1/chat/completions"
     sent = {

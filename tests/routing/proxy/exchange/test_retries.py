@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from routing.contract.policy import Policy, ReplaySafe, Retries, Timeouts
-from routing.contract.table import Protocol
+from routing.contract.table import ApiProtocol
 from tests.routing.proxy.rig import (
     OK,
     OK_ANSWER,
@@ -38,14 +38,14 @@ def policy(replay_safe: ReplaySafe = "auto", budget_percent: float = 20.0, conne
 
 
 async def fleet_of(
-    rig: Rig, count: int, settings: Policy | None = None, protocol: Protocol = "generic"
+    rig: Rig, count: int, settings: Policy | None = None, protocol: ApiProtocol = "generic"
 ) -> list[Replica]:
     replicas = [await rig.replica() for _ in range(count)]
     rig.fleet(*replicas, policy=settings or policy(), protocol=protocol)
     return replicas
 
 
-def spoken_in(request: bytes) -> Protocol:
+def spoken_in(request: bytes) -> ApiProtocol:
     target = request.split()[1]
     return "openai" if target.startswith(b"/v1/") else "open-inference" if b"/v2/" in target else "generic"
 
