@@ -26,8 +26,8 @@ exchange               client, head, proxy, request_id, started, trace: as it is
 router                 body_bytes, body_charge, model, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
-upstream_exchange      attempt, cancel_connecting, pool, progressed_at, repeatable, retry_fields,
-                       streaming_response, tried, unsent, upstream
+upstream_exchange      attempt, cancel_connecting, never_sent, pool, progressed_at, repeatable,
+                       retry_fields, streaming_response, tried, upstream
 state                  waiting
 authenticated_exchange quota
 access_record          record
