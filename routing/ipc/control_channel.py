@@ -16,6 +16,10 @@ from routing.ipc.framed_channel import FramedChannel
 from routing.shared.sticky_ids import ReplicaRef
 from routing.tls.certificate import Certificate
 
+_PLACE = {"replica_ref": "place"}
+"""Encoded under its former name: once the package is replaced on disk, a worker that is started again is
+newer than its master."""
+
 
 class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Master → worker, once, first: who the worker is and how it gets its table."""
@@ -164,19 +168,19 @@ class ReplicaStates(msgspec.Struct, frozen=True, tag="explanation", kw_only=True
     fleets: dict[str, list[ReplicaState]]
 
 
-class StickyLearned(msgspec.Struct, frozen=True, tag="learned", kw_only=True):
+class StickyLearned(msgspec.Struct, frozen=True, tag="learned", rename=_PLACE, kw_only=True):
     """Worker → master: the replica that stores the response (or the conversation) with this id."""
 
     name: str
-    place: ReplicaRef
+    replica_ref: ReplicaRef
 
 
-class StickyCorrection(msgspec.Struct, frozen=True, tag="corrected", kw_only=True):
+class StickyCorrection(msgspec.Struct, frozen=True, tag="corrected", rename=_PLACE, kw_only=True):
     """The replica that was heard of first for this id: it holds, whatever the receiver has learned. Worker →
     master: Redis has it. Master → worker: the master has it, from another worker or from Redis."""
 
     name: str
-    place: ReplicaRef
+    replica_ref: ReplicaRef
 
 
 class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
@@ -186,11 +190,11 @@ class QuerySticky(msgspec.Struct, frozen=True, tag="who_keeps", kw_only=True):
     name: str
 
 
-class StickyReply(msgspec.Struct, frozen=True, tag="kept_by", kw_only=True):
+class StickyReply(msgspec.Struct, frozen=True, tag="kept_by", rename=_PLACE, kw_only=True):
     """Master → worker: the reply to :class:`QuerySticky`."""
 
     question: int
-    place: ReplicaRef | None
+    replica_ref: ReplicaRef | None
     """``None``: no worker has learned it."""
 
 

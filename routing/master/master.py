@@ -166,7 +166,7 @@ class Master:
 
     def _share_sticky(self, name: str, replica_ref: ReplicaRef, first: ReplicaRef | None) -> None:
         if first is not None:
-            self._broadcast(StickyCorrection(name=name, place=first))
+            self._broadcast(StickyCorrection(name=name, replica_ref=first))
         elif self.upgrade.successor is not None:
             self.upgrade.successor.on_sticky_learned(name, replica_ref)
 

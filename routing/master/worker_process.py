@@ -213,12 +213,12 @@ class WorkerProcess:
             case ReplicaStates():
                 self._pending.resolve(message.question, message.fleets)
             case StickyLearned():
-                self._owner.on_sticky_learned(message.name, message.place)
+                self._owner.on_sticky_learned(message.name, message.replica_ref)
             case StickyCorrection():
-                self._owner.on_sticky_correction(message.name, message.place)
+                self._owner.on_sticky_correction(message.name, message.replica_ref)
             case QuerySticky():
                 replica_ref = self._owner.find_sticky(message.name)
-                self.send(StickyReply(question=message.question, place=replica_ref))
+                self.send(StickyReply(question=message.question, replica_ref=replica_ref))
             case _:
                 raise ValueError(f"worker {self.index} sent a {type(message).__name__}")
 

@@ -301,7 +301,7 @@ class Worker:
             case StickyReply():
                 self._sticky_lookup.resolve(message)
             case StickyCorrection():
-                self._proxy.sticky_registry.correct(message.name, message.place)
+                self._proxy.sticky_registry.correct(message.name, message.replica_ref)
             case _:
                 raise ValueError(f"the master sent a {type(message).__name__}")
 

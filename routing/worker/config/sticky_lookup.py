@@ -43,7 +43,7 @@ class StickyLookup:
         self._pending: PendingRequests[ReplicaRef] = PendingRequests(REPLY_TIMEOUT_S)
 
     def share(self, name: str, replica_ref: ReplicaRef) -> None:
-        self._send(StickyLearned(name=name, place=replica_ref))
+        self._send(StickyLearned(name=name, replica_ref=replica_ref))
         if self.store is not None:
             self.store.keep(name, replica_ref)
 
@@ -60,7 +60,7 @@ class StickyLookup:
 
     def on_stored_before(self, name: str, replica_ref: ReplicaRef) -> None:
         """Redis has heard of this replica before this host has of another one."""
-        self._send(StickyCorrection(name=name, place=replica_ref))
+        self._send(StickyCorrection(name=name, replica_ref=replica_ref))
 
     def resolve(self, answer: StickyReply) -> None:
-        self._pending.resolve(answer.question, answer.place)
+        self._pending.resolve(answer.question, answer.replica_ref)

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import Iterator
 
+import msgspec
+
 from routing.contract.snapshot_chunks import from_msgpack_in_steps
 from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.ipc.control_channel import (
@@ -12,10 +14,14 @@ from routing.ipc.control_channel import (
     ControlMessage,
     Drain,
     EncodedTables,
+    StickyCorrection,
+    StickyLearned,
+    StickyReply,
     StopAccepting,
     Tables,
     WorkerControlChannel,
 )
+from routing.shared.sticky_ids import ReplicaRef
 
 
 def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
@@ -85,3 +91,13 @@ async def test_a_worker_decodes_a_large_table_in_steps() -> None:
 
     assert len(list(decode())) == 5
     assert whole == [table(replicas=3000)]
+
+
+def test_a_worker_that_is_newer_than_its_master_names_a_replica_as_before() -> None:
+    ref = ReplicaRef("echo", "u1", "r1")
+    for message in (
+        StickyLearned(name="resp_1", replica_ref=ref),
+        StickyCorrection(name="resp_1", replica_ref=ref),
+        StickyReply(question=1, replica_ref=ref),
+    ):
+        assert msgspec.to_builtins(message)["place"] == ("echo", "u1", "r1")

@@ -135,13 +135,13 @@ async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
         assert await elsewhere.find("resp_x") is None
     assert sent == [QuerySticky(question=1, name="resp_x")]
     # Too late; and what is asked next gets its own answer.
-    place = ReplicaRef("f", "u", "a")
-    elsewhere.resolve(StickyReply(question=1, place=None))
+    replica_ref = ReplicaRef("f", "u", "a")
+    elsewhere.resolve(StickyReply(question=1, replica_ref=None))
     asked = asyncio.ensure_future(elsewhere.find("resp_y"))
     await asyncio.sleep(0)
-    elsewhere.resolve(StickyReply(question=1, place=None))
-    elsewhere.resolve(StickyReply(question=2, place=place))
-    assert await asked == place
+    elsewhere.resolve(StickyReply(question=1, replica_ref=None))
+    elsewhere.resolve(StickyReply(question=2, replica_ref=replica_ref))
+    assert await asked == replica_ref
 
 
 def test_proxies_of_other_hosts_find_them_through_redis(
