@@ -1,7 +1,7 @@
 """Handshake: what stands before a connection's requests, a PROXY protocol header or the beginning of TLS.
 
 To the acceptor it is a connection like others (:class:`routing.http.interfaces.Connection`), of which nothing
-is in flight: it may be closed at any time. It sends no response, because the client could not read one yet.
+is in flight: it may be closed at any time, and then sends no response, which the client could not read yet.
 """
 
 from __future__ import annotations
