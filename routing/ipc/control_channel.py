@@ -173,11 +173,14 @@ class StickyLearned(msgspec.Struct, frozen=True, tag="learned", rename=_PLACE, k
 
     name: str
     replica_ref: ReplicaRef
+    from_redis: bool = False
+    """Redis has it, and so it holds, whatever this host's workers have learned. A field, because a master of
+    version 0.1.0 knows no other message, and ignores it."""
 
 
 class StickyCorrection(msgspec.Struct, frozen=True, tag="corrected", rename=_PLACE, kw_only=True):
-    """The replica that was heard of first for this id: it holds, whatever the receiver has learned. Worker →
-    master: Redis has it. Master → worker: the master has it, from another worker or from Redis."""
+    """Master → worker: the replica that was heard of first for this id. It holds, whatever the worker has
+    learned."""
 
     name: str
     replica_ref: ReplicaRef

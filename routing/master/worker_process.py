@@ -21,7 +21,6 @@ from routing.ipc.control_channel import (
     ReplicaState,
     ReplicaStates,
     Serving,
-    StickyCorrection,
     StickyLearned,
     StickyReply,
     StopAccepting,
@@ -212,9 +211,9 @@ class WorkerProcess:
                 self.serving = True
             case ReplicaStates():
                 self._pending.resolve(message.question, message.fleets)
-            case StickyLearned():
+            case StickyLearned(from_redis=False):
                 self._owner.on_sticky_learned(message.name, message.replica_ref)
-            case StickyCorrection():
+            case StickyLearned():
                 self._owner.on_sticky_correction(message.name, message.replica_ref)
             case QuerySticky():
                 replica_ref = self._owner.find_sticky(message.name)

@@ -8,13 +8,7 @@ same, for the proxies of other hosts. Without a reply within the time limit the 
 from collections.abc import Callable
 from typing import Protocol
 
-from routing.ipc.control_channel import (
-    ControlMessage,
-    QuerySticky,
-    StickyCorrection,
-    StickyLearned,
-    StickyReply,
-)
+from routing.ipc.control_channel import ControlMessage, QuerySticky, StickyLearned, StickyReply
 from routing.ipc.pending_requests import PendingRequests
 from routing.shared.sticky_ids import ReplicaRef
 
@@ -60,7 +54,7 @@ class StickyLookup:
 
     def on_stored_before(self, name: str, replica_ref: ReplicaRef) -> None:
         """Redis has heard of this replica before this host has of another one."""
-        self._send(StickyCorrection(name=name, replica_ref=replica_ref))
+        self._send(StickyLearned(name=name, replica_ref=replica_ref, from_redis=True))
 
     def resolve(self, answer: StickyReply) -> None:
         self._pending.resolve(answer.question, answer.replica_ref)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from routing.contract import redis_keys
@@ -142,6 +143,15 @@ async def test_a_parent_that_does_not_answer_is_not_waited_for() -> None:
     elsewhere.resolve(StickyReply(question=1, replica_ref=None))
     elsewhere.resolve(StickyReply(question=2, replica_ref=replica_ref))
     assert await asked == replica_ref
+
+
+def test_a_master_of_an_older_release_takes_what_redis_has_for_learned() -> None:
+    """Once the package is replaced on disk, a worker that is started again is newer than its master."""
+    sent: list[ControlMessage] = []
+    StickyLookup(sent.append).on_stored_before("resp_x", ReplicaRef("f", "u", "a"))
+    [encoded] = map(msgspec.to_builtins, sent)
+    # Of version 0.1.0, which ignores further fields, and ends a worker that sends any other message.
+    assert encoded.items() >= {"type": "learned", "name": "resp_x", "place": ("f", "u", "a")}.items()
 
 
 def test_proxies_of_other_hosts_find_them_through_redis(
