@@ -2,7 +2,6 @@
 
 import logging
 import mmap
-import os
 import time
 from random import Random
 
@@ -13,17 +12,13 @@ from routing.shared.key_quota import KeyCounts, KeyQuota
 from routing.shared.key_quotas import KeyQuotas
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import CELL_FIELDS, SharedCounters
+from tests.routing.shared.blocks import block_fixture
 from tests.routing.shared.test_shm_counters import in_processes, wait_for
 
 ALL = KeyLimits(id="web", requests_per_minute=10, max_concurrency=4, tokens_per_minute=1000)
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=2, replicas=8)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=2, replicas=8)
 
 
 @pytest.fixture

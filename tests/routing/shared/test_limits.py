@@ -1,6 +1,5 @@
 """Limits over several processes: never passed, and never lost to two claims that collide."""
 
-import os
 import time
 from random import Random
 
@@ -8,17 +7,13 @@ import pytest
 
 from routing.shared.limits import give_back, take
 from routing.shared.shm_counters import CounterCells, SharedCounters
+from tests.routing.shared.blocks import block_fixture
 from tests.routing.shared.test_shm_counters import in_processes, sum_at_one_moment
 
 CLAIMED, HELD = 0, 1
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=3, replicas=4)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=3, replicas=4)
 
 
 def test_a_limit_is_one_for_all_workers(block):

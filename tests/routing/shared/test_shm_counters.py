@@ -14,14 +14,9 @@ from routing.balancing.outlier import shared_ejection
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.shared.shm_counters import IN_FLIGHT, WORK, AlreadyHeld, CapacityExhausted, SharedCounters
+from tests.routing.shared.blocks import block_fixture
 
-
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=3, replicas=4)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=3, replicas=4)
 
 
 def two_pools(block, make_snapshot, replicas, **policy):

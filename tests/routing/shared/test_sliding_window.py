@@ -1,6 +1,5 @@
 """A minute's limit over several workers: exact, as time moves, and between real processes."""
 
-import os
 import time
 from random import Random
 
@@ -9,15 +8,10 @@ import pytest
 from routing.shared.shm_counters import SharedCounters, private_cells
 from routing.shared.sliding_window import SharedSlidingWindow
 from tests.clock import Clock
+from tests.routing.shared.blocks import block_fixture
 from tests.routing.shared.test_shm_counters import in_processes
 
-
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=3, replicas=4)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=3, replicas=4)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Who waits and who is next: one line, lines of several workers, and real processes that share a limit."""
 
-import os
 import time
 from random import Random
 
@@ -17,6 +16,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.contract.telemetry import FleetCounters
 from routing.shared.shm_counters import SharedCounters
+from tests.routing.shared.blocks import block_fixture
 from tests.routing.shared.test_shm_counters import in_processes, sum_at_one_moment
 
 
@@ -133,12 +133,7 @@ def test_what_ends_while_nobody_waits_is_no_rate(make_pool, send):
 # --- several workers ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=3, replicas=8)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=3, replicas=8)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from routing.contract.policy import Policy
 from routing.contract.table import AcceleratorSpec, FleetSnapshot, Manifest
 from routing.shared.shm_counters import SharedCounters
 from tests.routing.balancing.conftest import spec_of
+from tests.routing.shared.blocks import block_fixture
 from tests.routing.shared.test_shm_counters import forked, wait_for
 
 GIB = 1 << 30
@@ -66,12 +67,7 @@ def leased(table):
     return {counters.name: counters.leased_bytes for counters in table.memory.counters()}
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=2, replicas=16)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=2, replicas=16)
 
 
 # --- what fits -----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """What was learned outlives strategies and tables, and reaches the other workers of the host."""
 
-import os
 from random import Random
 
 import msgspec
@@ -12,16 +11,12 @@ from routing.balancing.learning.cost_calibration import Octave
 from routing.balancing.learning.shared_learning import packed, unpacked
 from routing.balancing.pool.pool import Pool
 from routing.shared.shm_counters import SharedCounters
+from tests.routing.shared.blocks import block_fixture
 
 SECONDS = {"r0": 1.6, "r1": 0.1}
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=3, replicas=16)
-    yield parent
-    parent.close()
-    os.close(parent.fd)
+block = block_fixture(workers=3, replicas=16)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Failures in a row that the workers of a host have seen between them."""
 
-import os
 from random import Random
 
 import pytest
@@ -9,15 +8,12 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.client_source import ClientSource
 from routing.shared.shm_counters import SharedCounters
+from tests.routing.shared.blocks import block_fixture
 
 WORKERS = 4
 
 
-@pytest.fixture
-def block():
-    block = SharedCounters.create(workers=WORKERS, replicas=16)
-    yield block
-    os.close(block.fd)
+block = block_fixture(workers=WORKERS, replicas=16)
 
 
 @pytest.fixture

@@ -14,15 +14,12 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.refresh_cycle import PART, WHOLE
 from routing.balancing.pool.refresh_slices import MOST_STEPS
 from routing.shared.shm_counters import SharedCounters
+from tests.routing.shared.blocks import block_fixture
 
 MANY = 1000
 
 
-@pytest.fixture
-def block():
-    parent = SharedCounters.create(workers=2, replicas=2 * MANY)
-    yield parent
-    parent.close()
+block = block_fixture(workers=2, replicas=2 * MANY)
 
 
 @pytest.fixture

@@ -13,16 +13,10 @@ NAMES = {"replica", "self.replica", "best"}
 """What the code calls a replica where it sets a field of one."""
 
 
-def targets(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.Assign):
-        return [each for target in node.targets for each in getattr(target, "elts", [target])]
-    return [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign) else []
-
-
 def written(file: Path) -> set[str]:
-    nodes = [target for node in ast.walk(ast.parse(file.read_text())) for target in targets(node)]
-    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    return FIELDS & {node.attr for node in attributes if ast.unparse(node.value) in NAMES}
+    nodes = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Attribute)]
+    changed = [node for node in nodes if not isinstance(node.ctx, ast.Load)]
+    return FIELDS & {node.attr for node in changed if ast.unparse(node.value) in NAMES}
 
 
 def test_the_list_says_what_the_code_does() -> None:
