@@ -14,6 +14,7 @@ HalfClose = Literal["abort", "allow"]
 Cold = Literal["refuse", "hold"]
 QueueAt = Literal["proxy", "replica"]
 Prefer = Literal["site", "none"]
+Serves = Literal["auto", "slots", "batch"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +111,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, StrategyParameter] = {}
     max_concurrency: int | None = None
     """Most requests in flight at a replica; ``None``: no fixed number, as for a batching server."""
+    serves: Serves = "auto"
+    """How a replica serves what is there at once. ``slots``: up to ``max_concurrency`` independently of each
+    other. ``batch``: each slows the others. ``auto``: it is learned."""
     timeouts: Timeouts = Timeouts()
     limits: Limits = Limits()
     retries: Retries = Retries()

@@ -31,6 +31,7 @@ from routing.contract.policy import (
     Prefer,
     QueueAt,
     ReplaySafe,
+    Serves,
     StrategyParameter,
 )
 
@@ -196,6 +197,11 @@ POLICY = Section(
             "Not set: no fixed number, as for a batching server.",
             1_000_000,
             nullable=True,
+        ),
+        "serves": Choice(
+            words="How a replica serves what is there at once. `slots`: up to `max_concurrency` requests "
+            "independently of each other. `batch`: each slows the others. `auto`: it is learned.",
+            options=get_args(Serves),
         ),
         "timeouts": TIMEOUTS,
         "limits": LIMITS,

@@ -113,6 +113,13 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Share of the variance of actual work that the estimates explain, 0 to 1; ``None``: not known."""
     estimates_corrected: bool = False
     """Whether estimates are corrected by what was learned from similar requests."""
+    growth: float = 0.0
+    """Factor by which a unit of work takes longer where twice as many requests are in flight, as learned.
+    0: of a worker that does not tell."""
+    growth_error: float = 0.0
+    """Its standard error, as a factor of at least 1."""
+    batching: float = 0.0
+    """How far replicas are taken for batching servers: 0 (they have slots) to 1."""
     waited: SparseSketch = {}
     """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}

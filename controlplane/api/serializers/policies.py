@@ -27,6 +27,7 @@ class PolicyValuesSerializer(ReadOnlySerializer):
     strategy = serializers.ChoiceField(choices=registry.names())
     parameters = StrategyParametersField()
     max_concurrency = serializers.IntegerField(allow_null=True)
+    serves = serializers.ChoiceField(choices=["auto", "slots", "batch"])
     timeouts = TimeoutsSerializer()
     limits = LimitsSerializer()
     retries = RetriesSerializer()

@@ -150,6 +150,10 @@ class Attempt:
         """The replica has the whole request only now: its response time counts from here."""
         self.started = self._learned_at = now
 
+    def connection_opened(self, now: float) -> None:
+        """A connection was made for it. What that took, TLS included, is not the replica's speed."""
+        self._learned_at = now
+
     def first_byte(self, now: float) -> None:
         """The first byte of the response has come."""
         replica = self.replica
@@ -195,11 +199,11 @@ class Attempt:
             counts[bucket] = counts.get(bucket, 0) + 1
             speed = self._speed
             if speed.samples:
-                speed.sample(replica, seconds, self._uncalibrated_work(), tokens)
+                speed.sample(replica, seconds, self._uncalibrated_work(), tokens, now)
             if tokens:
                 self._learn_rest(now, tokens)
             else:
-                speed.answered(replica, seconds, self.work, now)
+                speed.answered(replica, now - self._learned_at, self.work, now)
             state = replica.ejection
             if state.failures or state.until:
                 self._listener.answered(self, now)

@@ -9,7 +9,8 @@ not only at their end.
 """
 
 from collections.abc import Iterable, Sequence
-from math import exp
+from math import exp, inf, log, sqrt
+from statistics import fmean
 
 from routing.balancing.learning import learned_speed, shared_evidence
 from routing.balancing.learning.cost_calibration import LEAST, CostCalibration
@@ -17,6 +18,7 @@ from routing.balancing.learning.failure_penalty import failure_seconds, rejectio
 from routing.balancing.learning.latency_by_load import LatencyByLoad
 from routing.balancing.learning.latency_ewma import LatencyTracker, MeanLatency, PeakLatency, expected_seconds
 from routing.balancing.learning.p99_tracker import P99Tracker
+from routing.balancing.learning.service_shape import ServiceShape
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.learning.tail_weight import TailWeight
 from routing.balancing.replica.state import Replica
@@ -29,8 +31,27 @@ GUESSED_ANSWER_TOKENS = 256.0
 """While no answer has told its length."""
 SAMPLES = 8
 """Answers that the correction of estimates learns from between two refreshes: those that come first."""
+SHAPED = 2
+"""Of these, how many are measured for how load slows them."""
 EVIDENCE_REQUESTS = 0.5
 """How much decayed evidence counts as knowing a replica, in requests of mean size."""
+DEPTH_POWER = 0.8
+"""How the number of requests counts at batching servers whose responses tell their tokens: a lower one has
+shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
+LONG_REST = 0.05
+"""Evidence that has decayed this far is of a time before a long rest: three times the memory."""
+FIRST_ANSWERS = 3
+"""After a start or a long rest: until a replica has given so many, slow responses are not its speed."""
+SLOW = 2.0
+"""Times what is expected."""
+MOST_TIMES = 8.0
+"""An answer counts for so many times what is expected of it and of a usual one at most: one that was stuck
+does not show how fast the replica is."""
+LEAST_VARIANCE = 0.01
+"""Of the logarithm of a learned speed: what differs by a tenth may as well be equal."""
+SURELY_EQUAL = exp(-sqrt(LEAST_VARIANCE)), exp(sqrt(LEAST_VARIANCE))
+UNEQUAL_REQUESTS = 2.25
+"""Times the variance that as many equal requests would have."""
 _TRACKERS: dict[str, type[LatencyTracker]] = {
     "mean": MeanLatency,
     "peak": PeakLatency,
@@ -44,11 +65,13 @@ class FleetSpeed:
 
     __slots__ = (
         "_answers_with_tokens",
+        "_differences",
         "_evidence",
         "_memory",
         "_p99",
         "_p99_due",
         "_sampled",
+        "_shape_due",
         "_tracker_due",
         "answer_tokens",
         "base",
@@ -58,6 +81,7 @@ class FleetSpeed:
         "mean_work",
         "p99_s",
         "samples",
+        "shape",
         "smoothing",
         "tau",
         "tokens_per_work",
@@ -78,6 +102,7 @@ class FleetSpeed:
         self.calibration = CostCalibration()
         self.answer_tokens = GUESSED_ANSWER_TOKENS
         """Mean length of answers: what a request counts for that does not limit its own."""
+        self.shape = ServiceShape()
         self.samples = SAMPLES
         """How many more answers to learn estimates from until the next refresh."""
         self.smoothing = 1.0
@@ -86,8 +111,10 @@ class FleetSpeed:
         self._answers_with_tokens = 0
         self._memory: tuple[float, str] | None = None
         self._p99 = P99Tracker()
-        self._evidence: list[float] = []
-        self._p99_due = self._tracker_due = False
+        self._evidence: list[tuple[float, float]] = []
+        self._differences = 0.0
+        """Variance of the logarithm of the replicas' speeds at weight 1, without what is chance."""
+        self._p99_due = self._tracker_due = self._shape_due = False
 
     def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
         """One answer in full: ``work`` estimated."""
@@ -125,8 +152,11 @@ class FleetSpeed:
             return work
         return self.answer_tokens - work if work else self.mean_work
 
-    def sample(self, replica: Replica, seconds: float, estimated: float, tokens: int) -> None:
-        """Learn from one answer what estimates are worth, and how long answers are; while :attr:`samples`."""
+    def sample(self, replica: Replica, seconds: float, estimated: float, tokens: int, now: float) -> None:
+        """Learn from one answer what estimates are worth, how long answers are, and how load slows them;
+        while :attr:`samples`."""
+        if self.samples > SAMPLES - SHAPED:
+            self.shape.learn(replica, seconds, tokens or estimated, now)
         self.samples -= 1
         self._sampled = sampled = self._sampled + 1
         self.smoothing = max(SMOOTHING, 1.0 / (sampled + 1))
@@ -156,12 +186,37 @@ class FleetSpeed:
         """Fold so many seconds for so many units of work into a replica's speed."""
         speed = replica.speed
         # learned_speed.learn written out: this runs for every answer.
+        if seconds > speed.usual_s:
+            seconds = self._plausible(replica, seconds, units, now)
+            if seconds < 0.0:
+                return
         keep = exp((speed.at - now) / self.tau)
         speed.at = now
         speed.seconds = seconds = speed.seconds * keep + seconds
         speed.units = units = speed.units * keep + units
-        replica.seconds_per_work = known = (seconds + speed.prior_seconds) / (units + speed.prior_units)
-        replica.cost = known / replica.ramp
+        replica.seconds_per_work = (seconds + speed.prior_seconds) / (units + speed.prior_units)
+
+    def _plausible(self, replica: Replica, seconds: float, units: float, now: float) -> float:
+        """Of a response that took long, or is among the first, so many seconds as are the replica's speed.
+        Below 0 if it is left out.
+
+        Left out is what was sent before the replica had given its first responses after a start or a long
+        rest, and is slow, as it is while kernels are compiled and caches filled."""
+        speed, base = replica.speed, self.base
+        if speed.warm_at == inf:
+            speed.first_answers += 1
+            if speed.first_answers >= FIRST_ANSWERS:
+                speed.warm_at, speed.first_answers = now, 0
+                # The rest is over, whether or not they are learned from.
+                keep = exp((speed.at - now) / self.tau)
+                speed.at, speed.seconds, speed.units = now, speed.seconds * keep, speed.units * keep
+        if (
+            now - seconds < speed.warm_at
+            and base is not None
+            and seconds * (replica.spec.weight or 1.0) > SLOW * base * units
+        ):
+            return -1.0
+        return min(seconds, MOST_TIMES * (units + self.mean_work) * replica.seconds_per_work)
 
     def failed(self, replica: Replica, elapsed_s: float, now: float) -> None:
         """A failure is learned as a slow answer of mean size."""
@@ -172,7 +227,11 @@ class FleetSpeed:
         self._penalise(replica, rejection_seconds(elapsed_s, self.p99_s), now)
 
     def _penalise(self, replica: Replica, seconds: float, now: float) -> None:
-        self.learn(replica, seconds, self.mean_work, now)
+        speed = replica.speed
+        speed.warm_at = 0.0
+        replica.seconds_per_work = known = learned_speed.learn(speed, seconds, self.mean_work, now, self.tau)
+        # At once: whoever fails at once would be asked hundreds of times before it is renewed.
+        replica.cost = known / replica.ramp
         if self.latency_tracker is not None:
             self.latency_tracker.learn(replica, seconds, self.mean_work, now)
 
@@ -195,9 +254,13 @@ class FleetSpeed:
                 self._p99.p99_s,
                 self.calibration.all.estimated,
                 self.calibration.all.taken,
+                self.shape.own_growth,
             )
             found = learning.means(own, sum(replica.succeeded for replica in replicas), now)
-            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, estimated, taken = found
+            self.mean_work, self.mean_seconds, self.tokens_per_work, tokens, p99_s, estimated, taken = found[
+                :-1
+            ]
+            self.shape.growth = found[-1]
             self._p99.p99_s = p99_s
             if tokens:
                 if not self._answers_with_tokens:
@@ -233,12 +296,15 @@ class FleetSpeed:
             self.samples = SAMPLES
             self.calibration.refresh()
         self._evidence = []
+        self._shape_due = self.shape.is_due(now)
         self._p99_due = self._p99.is_due(now)
 
     def look(self, replicas: Sequence[Replica], now: float) -> None:
         """Take note of what the pool's median and its p99 are made of."""
         least_units = self.mean_work * EVIDENCE_REQUESTS
         self._evidence += learned_speed.evidence_at_weight_1(replicas, now, self.tau, least_units)
+        if self._shape_due:
+            self.shape.look(replicas, now)
         if self._p99_due:
             self._p99.look(replicas)
 
@@ -247,10 +313,15 @@ class FleetSpeed:
         if self._p99_due:
             self._p99.read(now)
         self.p99_s = self._p99.p99_s
-        known = learned_speed.median_of(self._evidence)
+        known = learned_speed.median_of([pace for pace, _ in self._evidence])
         if known is not None:
             self.base = known
+            usual, noise = max(known, learned_speed.LEAST_PACE), self._noise()
+            found = fmean(log(max(pace, learned_speed.LEAST_PACE) / usual) ** 2 for pace, _ in self._evidence)
+            self._differences = max(0.0, found - noise * fmean(1.0 / units for _, units in self._evidence))
         self._evidence = []
+        if self._shape_due:
+            self.shape.compare()
         tracker = self.latency_tracker
         self._tracker_due = tracker is not None and tracker.is_due(self.mean_seconds, now)
         return self._tracker_due
@@ -259,6 +330,8 @@ class FleetSpeed:
         """Each replica's drift towards the median."""
         tau, mean_work, base = self.tau, self.mean_work, self.base if self.base is not None else 1.0
         prior_units = learned_speed.PRIOR_REQUESTS * mean_work
+        batching, noise, differences = self.shape.batching, self._noise(), self._differences
+        lowest, highest = SURELY_EQUAL
         for replica in replicas:
             speed = replica.speed
             speed.prior_units = units = prior_units + speed.peer_units
@@ -267,14 +340,28 @@ class FleetSpeed:
             if speed.units:
                 # learned_speed.estimate written out.
                 keep = exp((speed.at - now) / tau)
+                if keep < LONG_REST:
+                    speed.warm_at = inf
                 seconds += speed.seconds * keep
                 units += speed.units * keep
             replica.seconds_per_work = known = seconds / units
-            replica.cost = known / replica.ramp
+            speed.usual_s = SLOW * mean_work * known if speed.warm_at < inf else -1.0
+            usual = max(base / weight, learned_speed.LEAST_PACE)
+            ratio = max(known, learned_speed.LEAST_PACE) / usual
+            if not lowest < ratio < highest:
+                # Empirical Bayes: of a difference as much is kept as replicas differ more than by chance.
+                usual *= ratio ** (differences / (differences + LEAST_VARIANCE + noise / units))
+            replica.cost = usual / replica.ramp
+            power = DEPTH_POWER if replica.output_tokens else 1.0
+            replica.depth_power = power if replica.concurrency is None else power * batching
         if self._tracker_due and self.latency_tracker is not None:
             least_units = mean_work * EVIDENCE_REQUESTS
             expected = expected_seconds(replicas, now, tau, mean_work, least_units)
             self.latency_tracker.look(replicas, expected, now)
+
+    def _noise(self) -> float:
+        """Variance of the logarithm of a learned speed, times the units of work that it was learned from."""
+        return UNEQUAL_REQUESTS * self.shape.spread**2 * self.mean_work
 
     def compare_latency(self) -> None:
         """All have been renewed."""

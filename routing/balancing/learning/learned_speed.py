@@ -18,6 +18,8 @@ from routing.balancing.replica.state import Replica
 
 SHORTEST_TAU_S = 5.0
 TAU_IN_ANSWERS = 3.0
+LEAST_PACE = 1e-12
+"""Seconds per unit of work at least, where logarithms are taken of them."""
 PRIOR_REQUESTS = 2.0
 """What the prior weighs, in requests of mean size."""
 
@@ -60,8 +62,9 @@ def rescale(speed: LearnedSpeed, old_weight: float, new_weight: float) -> None:
 
 def evidence_at_weight_1(
     replicas: Iterable[Replica], now: float, tau: float, least_units: float
-) -> list[float]:
-    """Seconds per unit of work *at weight 1* of those of the replicas of which there is evidence.
+) -> list[tuple[float, float]]:
+    """Seconds per unit of work *at weight 1* of those of the replicas of which there is evidence, and of how
+    many units it is.
 
     ``least_units``: how many decayed units count as evidence.
     """
@@ -73,7 +76,8 @@ def evidence_at_weight_1(
         keep = exp((speed.at - now) / tau)
         units = speed.units * keep + speed.peer_units
         if units > least_units and replica.spec.weight > 0:
-            found.append((speed.seconds * keep + speed.peer_seconds) / units * replica.spec.weight)
+            pace = (speed.seconds * keep + speed.peer_seconds) / units
+            found.append((pace * replica.spec.weight, units))
     return found
 
 

@@ -71,7 +71,8 @@ def least_seconds(replicas: Iterable[Replica]) -> float:
     least = inf
     for replica in replicas:
         slots, requests = replica.concurrency, replica.load + 1
-        least = min(least, replica.cost * (requests if slots is None else max(1.0, requests / slots)))
+        pace = replica.seconds_per_work / replica.ramp
+        least = min(least, pace * (requests if slots is None else max(1.0, requests / slots)))
     return least
 
 
@@ -81,10 +82,11 @@ def expected_seconds(replica: Replica, work: float) -> float:
     A batching server's learned speed is as it was experienced, beside the others: it says all.
     """
     slots, requests = replica.concurrency, replica.load
+    pace = replica.seconds_per_work / replica.ramp
     if slots is None or requests < slots:
-        return replica.cost * work
+        return pace * work
     waiting = replica.load_work * (requests + 1 - slots) / (slots * requests)
-    return replica.cost * (work + waiting)
+    return pace * (work + waiting)
 
 
 def misses_deadline(replicas: Iterable[Replica], work: float, left_s: float) -> bool:

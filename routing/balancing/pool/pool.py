@@ -17,6 +17,7 @@ from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.learning.service_shape import prior_of
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility
@@ -207,6 +208,7 @@ class Pool:
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.census.site = "" if self._all_sites is None else self._site
         self.admission.policy = snapshot.policy.queue
+        self.speed.shape.follow(snapshot.policy.serves, prior_of(snapshot.protocol, snapshot.probe.preset))
         self._cycle.follow(snapshot)
         self._timer.in_slices = self._in_slices and len(self.replicas) > WHOLE
         self._clear_eligibility()

@@ -94,4 +94,10 @@ def fill_fleet_counters(
     counters.answer_tokens = speed.known_answer_tokens
     counters.estimates_explain = speed.calibration.explained
     counters.estimates_corrected = corrected
+    shape = speed.shape
+    counters.growth, counters.growth_error, counters.batching = (
+        shape.growth,
+        shape.growth_error,
+        shape.batching,
+    )
     counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, IsolatedStrategy) else ""

@@ -1,5 +1,7 @@
 """Learned state: speed and latency of one replica. Written by :mod:`routing.balancing.learning`."""
 
+from math import inf
+
 from routing.balancing.replica.untracked import Untracked
 
 LOAD_LEVELS = 12
@@ -11,13 +13,30 @@ class LearnedSpeed:
     Because both are plain sums, the evidence of several workers adds up without error.
     """
 
-    __slots__ = ("at", "peer_seconds", "peer_units", "prior_seconds", "prior_units", "seconds", "units")
+    __slots__ = (
+        "at",
+        "first_answers",
+        "peer_seconds",
+        "peer_units",
+        "prior_seconds",
+        "prior_units",
+        "seconds",
+        "units",
+        "usual_s",
+        "warm_at",
+    )
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.units = 0.0
         self.at = 0.0
         """When the two sums were last decayed."""
+        self.warm_at = inf
+        """When it had given its first responses after a start or a long rest; inf: it has not yet."""
+        self.usual_s = -1.0
+        """A response that took no longer is learned from as it is; below 0: all are looked at."""
+        self.first_answers = 0
+        """How many of them it has given."""
         self.peer_seconds = 0.0
         self.peer_units = 0.0
         """Evidence of this host's other workers, as last read."""
@@ -27,6 +46,26 @@ class LearnedSpeed:
 
     def __repr__(self) -> str:
         return f"<LearnedSpeed {self.seconds:.4g} s / {self.units:.4g} units, at {self.at:.3f}>"
+
+
+class LoadSlope:
+    """Sums for a straight line through how long a unit of work takes (``pace``) by how many requests were
+    there (``depth``), both as logarithms. They decay with age. Written by
+    :mod:`routing.balancing.learning.service_shape`."""
+
+    __slots__ = ("at", "count", "depth", "depth_by_pace", "depth_squared", "pace", "pace_squared")
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.count = 0.0
+        self.depth = 0.0
+        self.pace = 0.0
+        self.depth_squared = 0.0
+        self.depth_by_pace = 0.0
+        self.pace_squared = 0.0
+
+    def __repr__(self) -> str:
+        return f"<LoadSlope of {self.count:.4g} measurements>"
 
 
 class SpeedByLoad:

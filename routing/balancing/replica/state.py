@@ -11,7 +11,7 @@ Who sets the fields of :class:`Replica` (a test compares this list with the code
 - ``attempt.tunnel``, an attempt without a response: picked, stall_exempt
 - ``replica.sibling_load``: peer_in_flight, peer_load, peer_load_work, queued, queued_work, external_load,
   external_load_work, and with these load, load_work
-- ``learning.fleet_speed``: seconds_per_work, cost
+- ``learning.fleet_speed``: seconds_per_work, cost, depth_power
 - ``learning.latency_ewma``: answer_s; speed_by_load, favour are reset on return
 - ``learning.latency_by_load``: speed_by_load
 - ``learning.tail_weight``: favour
@@ -30,7 +30,13 @@ from math import inf
 from typing import Protocol
 
 from routing.balancing.replica.device_memory import ReplicaMemory
-from routing.balancing.replica.learned_state import UNKNOWN_BY_LOAD, LatencyMemory, LearnedSpeed, SpeedByLoad
+from routing.balancing.replica.learned_state import (
+    UNKNOWN_BY_LOAD,
+    LatencyMemory,
+    LearnedSpeed,
+    LoadSlope,
+    SpeedByLoad,
+)
 from routing.balancing.replica.load_reports import LoadReports
 from routing.balancing.replica.outcome_totals import OutcomeTotals
 from routing.balancing.replica.outlier_state import EjectionState, FailureLoad, SlowStartState
@@ -75,6 +81,7 @@ class Replica:
         "checking_since",
         "concurrency",
         "cost",
+        "depth_power",
         "draw_seed",
         "ejection",
         "endpoint",
@@ -93,6 +100,7 @@ class Replica:
         "limited",
         "load",
         "load_reports",
+        "load_slope",
         "load_work",
         "memory",
         "name",
@@ -163,6 +171,7 @@ class Replica:
         # What was learned. Each settle writes the speed, by way of `learning`.
         self.speed = LearnedSpeed()
         self.seconds_per_work = 1.0
+        self.load_slope = LoadSlope()
         self.latency_memory = LatencyMemory()
         """Kept while a strategy asks for it."""
         self.speed_by_load: SpeedByLoad = UNKNOWN_BY_LOAD
@@ -198,7 +207,10 @@ class Replica:
         self.slot_freed: Callable[[Replica], None] | None = None
         """Called with it when a request has ended that had a slot here."""
         self.cost = 1.0
-        """``seconds_per_work / ramp``."""
+        """``seconds_per_work / ramp``, drawn to the fleet's as far as it may be chance."""
+        self.depth_power = 1.0
+        """To which power the number of requests there counts: 0 at a server with slots, up to 1 at one that
+        batches."""
         self.answer_s = 1.0
         """Seconds a response takes, for strategies that go by it
         (:mod:`routing.balancing.learning.latency_ewma`)."""

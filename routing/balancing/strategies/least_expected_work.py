@@ -4,8 +4,8 @@ Theory. Let ``m`` be the learned seconds per unit of work of a replica, ``w`` th
 estimated work, ``W`` and ``n`` the work and the number of requests outstanding there, and ``C`` how
 many it serves at once.
 
-*C is known.* The request takes ``m · w`` itself. It waits only when no slot is free, for its
-share of the work ahead of it::
+*Slots.* A replica serves up to C requests as if each were alone. The request takes ``m · w`` itself. It waits
+only when no slot is free, for its share of the work ahead of it::
 
     score = m · (w + κ · (W / C) · max(0, n + 1 − C) / n)
 
@@ -23,17 +23,24 @@ likely are. What that misses, learned speeds add: where others' requests wait, r
 where requests wait at the replicas (``queue.at: replica``), so that a part is no wall: with one slot of four
 for each of four proxies, a proxy that may not pass its part leaves slots idle while its requests wait.
 
-*C is not known*: a batching server, where every request in flight slows the others down, and no
-number of slots exists. Then::
+Among equal replicas the one with most slots free is taken: a full one must be faster by :data:`DOUBT` of the
+request's time to be waited for, one that is half full by half of that.
+
+*Batches.* Every request in flight slows the others down. Then::
 
     score = m · (n + 1)^a · w
 
 with ``m`` learned as experienced, at whatever depth it had. ``w`` is the same for all candidates; it
 is there so that both forms can be compared in one fleet. ``a`` is 1. Where responses tell their tokens it is
-0.8: ``m`` is then learned from every stream as it passes and shows the depth by itself.
+0.8: ``m`` is then learned from every stream as it passes and shows the depth by itself. A limit on a batching
+server is a wall: at it, the request waits as it would for a slot.
+
+Which of the two a fleet is, or how far, is learned (:mod:`routing.balancing.learning.service_shape`), and
+``serves`` of the policy may say it. Without a limit C is not known, and replicas are taken to batch.
 
 ``m`` is learned by :mod:`routing.balancing.learning.learned_speed`: seeded from the hardware weight and the
-pool's median, drifting back there while idle; failures count as slow responses. Slow start scales ``m``.
+pool's median, drifting back there while idle; failures count as slow responses. What may be chance
+is left out of it (:mod:`routing.balancing.learning.fleet_speed`). Slow start scales ``m``.
 
 Source: expected-delay routing (shortest expected delay, "join the shortest workload queue"; for the
 batching form Finagle's and Linkerd's EWMA · (pending + 1)), and our own simulations.
@@ -53,9 +60,8 @@ from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.sampling import LARGE_POOL, sample
 
-DEPTH_POWER = 0.8
-"""How the number of requests counts at batching servers whose responses tell their tokens: a lower one has
-shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
+DOUBT = 0.15
+"""Share of a request's time by which a full replica has to be faster than an idle one."""
 
 
 class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,25 +95,23 @@ class LeastExpectedWork:
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         best = candidates[0]
         least = float("inf")
-        ties = 1
+        tied: list[Replica] | None = None
         looked_at = candidates if len(candidates) <= LARGE_POOL else sample(candidates, rng)
         for replica in looked_at:
             slots = replica.concurrency
             load = replica.load
+            power = replica.depth_power
             if slots is None:
-                depth: float = load + 1
-                if replica.output_tokens:
-                    depth **= DEPTH_POWER
-                score = replica.cost * depth * work
+                score = replica.cost * (load + 1 if power == 1.0 else (load + 1) ** power) * work
             elif load < slots:
-                score = replica.cost * work
+                score = replica.cost * ((load + 1) ** power if power else 1.0 + DOUBT * load / slots) * work
             else:
-                waiting = replica.load_work * (load + 1 - slots) / (slots * load)
-                score = replica.cost * (work + self.kappa * waiting)
+                waiting = self.kappa * replica.load_work * (load + 1 - slots) / (slots * load)
+                score = replica.cost * (work + waiting) * slots**power + replica.cost * DOUBT * work
             if score < least:
-                least, best, ties = score, replica, 1
+                least, best, tied = score, replica, None
             elif score == least:
-                ties += 1
-                if rng.random() * ties < 1.0:
-                    best = replica
-        return best
+                if tied is None:
+                    tied = [best]
+                tied.append(replica)
+        return best if tied is None else tied[int(rng.random() * len(tied))]

@@ -62,6 +62,9 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "answer_tokens": round(one.answer_tokens, 1),
             "estimates_explain": None if one.estimates_explain is None else round(one.estimates_explain, 3),
             "estimates_corrected": one.estimates_corrected,
+            "growth": round(one.growth, 3),
+            "growth_error": round(one.growth_error, 3),
+            "batching": round(one.batching, 3),
         }
         for worker in workers
         if worker.report is not None

@@ -153,7 +153,8 @@ class UpstreamExchange(AttemptOwner):
     def connected(self, upstream: UpstreamConnection) -> None:
         self.cancel_connecting = None
         assert self.attempt is not None
-        self.progressed_at = monotonic()
+        self.progressed_at = now = monotonic()
+        self.attempt.connection_opened(now)
         self._send(self.proxy.endpoint(self.attempt.replica), upstream)
 
     def connect_failed(self, reason: str, code: str) -> None:

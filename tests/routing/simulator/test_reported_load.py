@@ -73,7 +73,7 @@ def run(load: float, proxies: int, *faults: Fault, know: bool = True) -> Result:
     return simulate(setting, "least_expected_work")
 
 
-@pytest.mark.parametrize(("know", "most"), [(True, 1.03), pytest.param(False, 1.06, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("know", "most"), [(True, 1.03), pytest.param(False, 1.10, marks=pytest.mark.long)])
 def test_four_proxies_that_hear_the_same_reports_do_not_run_together(know: bool, most: float) -> None:
     """Where they do not know each other, going by the last report makes the mean answer a third longer."""
     alone = run(0.85, 4, know=know)

@@ -10,6 +10,7 @@ from routing.balancing import strategies
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.learning.fleet_speed import DEPTH_POWER
 from routing.balancing.pool.pool import Pool
 
 SPEEDS = [1.0] * 6 + [2.0] * 6 + [4.0] * 4
@@ -138,7 +139,7 @@ def test_where_answers_tell_tokens_the_speed_counts_for_more_than_the_depth(make
     # Three are at the fast one and one at the slow one: 4 against 2 · 1.9, or those to the power of 0.8.
     strategy = strategies.build("least_expected_work", {})
     assert strategy.pick([fast, slow], 1.0, 1.0, Random(1)) is slow
-    fast.output_tokens = slow.output_tokens = 1
+    fast.depth_power = slow.depth_power = DEPTH_POWER
     assert strategy.pick([fast, slow], 1.0, 1.0, Random(1)) is fast
     for attempt in attempts:
         attempt.settle(Outcome.CANCELLED, 2.0)

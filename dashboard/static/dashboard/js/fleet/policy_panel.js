@@ -53,10 +53,14 @@ function outcome(policy) {
     html` <button type="button" class="plain" onClick=${() => policy.goBack(policy.previous)}>roll back to revision ${policy.previous}</button>`}`;
 }
 
+/** @type {Record<string, string>} */
+const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as many as their limit", batch: "in batches" };
+
 /** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
 function OtherSettings({ policy }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
   return html`<dl class="fields">
+    <${Fact} name="Replicas serve">${SERVES[serves]}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>

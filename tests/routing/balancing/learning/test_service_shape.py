@@ -1,0 +1,81 @@
+"""Whether replicas have slots or batch is learned from how load slows them, and may be said."""
+
+from math import sqrt
+from random import Random
+
+import pytest
+
+from routing.balancing.learning.service_shape import BATCH, SLOTS, ServiceShape, prior_of
+from routing.balancing.replica.state import Replica
+
+
+def measured(shape, slows, make_spec, answers=400, loads=(0, 1, 2, 4, 8, 15), speeds=(1.0, 3.0), limit=16):
+    """After so many responses at replicas of these speeds, each slower by ``slows(depth)``; seed 1."""
+    rng, now = Random(1), 0.0
+    replicas = [Replica(make_spec(number)) for number in range(len(speeds))]
+    for _ in range(answers):
+        now += 0.02
+        for replica, speed in zip(replicas, speeds, strict=True):
+            replica.concurrency, replica.load = limit, rng.choice(loads)
+            seconds = 0.1 * slows(replica.load + 1) * rng.lognormvariate(0.0, 0.5) / speed
+            shape.learn(replica, seconds, 1.0, now)
+    assert shape.is_due(now)
+    shape.look(replicas, now)
+    shape.compare()
+    return shape
+
+
+def shape_of(prior, said="auto"):
+    shape = ServiceShape()
+    shape.follow(said, prior)
+    return shape
+
+
+def test_before_anything_is_measured_the_prior_says_it() -> None:
+    assert shape_of(SLOTS).batching == 0.0
+    assert shape_of(BATCH).batching == 1.0
+    assert prior_of("openai", "http") is prior_of("generic", "vllm") is prior_of("anthropic", "http") is BATCH
+    assert prior_of("generic", "http") is prior_of("v2", "triton") is SLOTS
+
+
+def test_replicas_that_slow_down_are_found_to_batch(make_spec) -> None:
+    found = measured(shape_of(SLOTS), sqrt, make_spec)
+    assert found.growth == pytest.approx(sqrt(2.0), rel=0.1)
+    assert found.batching == 1.0
+    assert found.growth_error < 1.1
+
+
+def test_replicas_that_do_not_are_found_to_have_slots(make_spec) -> None:
+    found = measured(shape_of(SLOTS), lambda depth: 1.0, make_spec)
+    assert found.growth == pytest.approx(1.0, abs=0.03)
+    assert found.batching == 0.0
+
+
+def test_unequal_speeds_are_no_growth(make_spec) -> None:
+    """The slow one is always full and the fast one nearly idle: within each of them load changes nothing."""
+    shape, rng = shape_of(SLOTS), Random(2)
+    fast, slow = Replica(make_spec(0)), Replica(make_spec(1))
+    for number in range(400):
+        for replica, seconds, loads in (fast, 0.1, (0, 1)), (slow, 1.0, (12, 15)):
+            replica.concurrency, replica.load = 16, rng.choice(loads)
+            shape.learn(replica, seconds * rng.lognormvariate(0.0, 0.5), 1.0, 0.02 * number)
+    assert shape.is_due(8.0)
+    shape.look([fast, slow], 8.0)
+    shape.compare()
+    assert shape.batching == 0.0
+
+
+def test_what_waits_at_the_limit_is_left_out(make_spec) -> None:
+    """Beyond four slots each waits for its turn; that is a queue, and no batch."""
+    found = measured(shape_of(SLOTS), lambda depth: max(1.0, depth / 4), make_spec, limit=4)
+    assert found.batching == 0.0
+
+
+def test_where_the_load_hardly_changes_the_prior_stays(make_spec) -> None:
+    """A balanced fleet of LLM servers: by what it shows it might as well have slots."""
+    assert measured(shape_of(BATCH), lambda depth: 1.0, make_spec, loads=(10, 11, 12)).batching == 1.0
+
+
+def test_what_is_said_counts(make_spec) -> None:
+    assert measured(shape_of(SLOTS, "slots"), sqrt, make_spec).batching == 0.0
+    assert measured(shape_of(BATCH, "batch"), lambda depth: 1.0, make_spec).batching == 1.0
