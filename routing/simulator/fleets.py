@@ -10,6 +10,7 @@ from routing.contract.table import ApiProtocol, FleetSnapshot, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.servers import ServerModel
+from routing.simulator.warm_up import WarmUp
 
 MakeServer = Callable[[Engine, float], ServerModel]
 """Of an engine and a speed."""
@@ -29,6 +30,8 @@ class Machine:
     max_concurrency: int | None = None
     """Its slots as the proxies know them; ``None``: unknown."""
     site: str = ""
+    warm_up: WarmUp | None = None
+    """How it begins after each start; ``None``: at full speed."""
 
     @property
     def capacity(self) -> float:

@@ -33,8 +33,10 @@ from routing.simulator.fleets import UNEQUAL, SimulatedFleet, fixed_slots, from_
 from routing.simulator.gpus import Gpu
 from routing.simulator.llm_fleets import batching, like
 from routing.simulator.llm_workloads import LlmWorkload
+from routing.simulator.policy_fields import with_fields
 from routing.simulator.recorded import BadTrace
 from routing.simulator.simulation import Setting
+from routing.simulator.warm_up import WarmUp
 from routing.simulator.workloads import Traffic
 
 Parameters = dict[str, dict[str, StrategyParameter]]
@@ -54,6 +56,14 @@ class SimulationOptions:
     json: bool
     plot: Path | None
     title: str
+    from_s: float = 0.0
+    """Figures are of what arrives from this second on."""
+    shares: bool = False
+    """Whether each replica's share of the requests is shown."""
+
+    @property
+    def replicas(self) -> list[str]:
+        return [machine.name for machine in self.setting.fleet.machines]
 
 
 def parse(arguments: Sequence[str]) -> SimulationOptions:
@@ -71,6 +81,7 @@ def parse(arguments: Sequence[str]) -> SimulationOptions:
         estimate=estimate(given.estimates, given.sigma),
     )
     fleet, policy = _fleet(given, entry)
+    fleet = _servers(given, fleet)
     faults = _faults(given, entry)
     _check_replicas(faults, fleet)
     setting = Setting(
@@ -84,6 +95,8 @@ def parse(arguments: Sequence[str]) -> SimulationOptions:
     )
     proxies = "one proxy" if given.proxies == 1 else f"{given.proxies} proxies"
     title = f"{given.workload}, load {given.load:.0%}, {proxies}, {given.duration:g} s, seed {given.seed}"
+    if given.from_s:
+        title += f", from {given.from_s:g} s on"
     return SimulationOptions(
         setting=setting,
         strategies=names,
@@ -91,6 +104,8 @@ def parse(arguments: Sequence[str]) -> SimulationOptions:
         json=given.json,
         plot=given.plot,
         title=title,
+        from_s=given.from_s,
+        shares=given.shares,
     )
 
 
@@ -179,6 +194,15 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="of a strategy, for example least_expected_work.kappa=5; may be repeated",
     )
+    add(
+        "--from",
+        dest="from_s",
+        metavar="S",
+        type=_above(-1, 86400),
+        default=0.0,
+        help="count only requests that arrive from this second on; default 0",
+    )
+    add("--shares", action="store_true", help="show each replica's share of the requests as well")
     add("--json", action="store_true", help="write the results as JSON, seconds, and nothing else")
     add("--plot", metavar="FILE", type=_svg, help="draw the latencies into this SVG file")
     return parser
@@ -273,6 +297,20 @@ def _add_fleet(group: Any) -> None:
         choices=["replica", "proxy"],
         help="where requests wait for a slot: queue.at; default replica, or as the fleet file says",
     )
+    add(
+        "--limit",
+        metavar="N",
+        type=_count(1_000_000),
+        help="max_concurrency of every replica, of servers that batch too; more wait in the proxy, "
+        "unless --queue says otherwise",
+    )
+    add(
+        "--policy",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="any field of the fleet's policy, for example queue.size=7; may be repeated",
+    )
     add("--slow-start", metavar="S", type=_above(-1, 3600), help="the policy's slow_start_s; default 30")
 
 
@@ -284,6 +322,13 @@ def _add_faults(group: Any) -> None:
     add("--crash", metavar="REPLICA:FROM-TO", help="it is gone, with what it works on", **common)
     add("--fail", metavar="REPLICA:FROM-TO", help="it answers with an error within 1 ms", **common)
     add("--cold", metavar="REPLICA:UNTIL", help="it loads its model until then", **common)
+    add(
+        "--warm-up",
+        metavar="[REPLICA:]N:X",
+        help="beside the others: its first N answers after a start at X of its speed, r2:3:0.05; "
+        "without a name: of every replica",
+        **common,
+    )
 
 
 # --- values ----------------------------------------------------------------------------------------------
@@ -430,11 +475,48 @@ def _fleet(given: argparse.Namespace, entry: Entry) -> tuple[SimulatedFleet, Pol
 
 def _policy(given: argparse.Namespace, policy: Policy) -> Policy:
     """That of the fleet, with what the command line says."""
-    if given.queue is not None:
-        policy = msgspec.structs.replace(policy, queue=msgspec.structs.replace(policy.queue, at=given.queue))
+    where = given.queue or ("proxy" if given.limit is not None else None)
+    if where is not None:
+        policy = msgspec.structs.replace(policy, queue=msgspec.structs.replace(policy.queue, at=where))
     if given.slow_start is not None:
         policy = msgspec.structs.replace(policy, slow_start_s=given.slow_start)
-    return policy
+    try:
+        return with_fields(policy, given.policy)
+    except ValueError as problem:
+        raise BadSimulationOptions(f"--policy {problem}") from None
+
+
+def _servers(given: argparse.Namespace, fleet: SimulatedFleet) -> SimulatedFleet:
+    """The fleet's, with the limits and beginnings that the command line says."""
+    warm_ups = [(_replica_or_all(text), text) for text in given.warm_up]
+    machines = []
+    for machine in fleet.machines:
+        if given.limit is not None:
+            machine = dataclasses.replace(machine, max_concurrency=given.limit)
+        for (name, warm_up), _ in warm_ups:
+            if name in ("", machine.name):
+                machine = dataclasses.replace(machine, warm_up=warm_up)
+        machines.append(machine)
+    names = [machine.name for machine in machines]
+    for (name, _), text in warm_ups:
+        if name and name not in names:
+            raise BadSimulationOptions(f"--warm-up {text}: there is no replica {name!r}; {_choose(names)}")
+    return dataclasses.replace(fleet, machines=machines)
+
+
+def _replica_or_all(text: str) -> tuple[str, WarmUp]:
+    """The replica's name, empty for all of them."""
+    found = re.fullmatch(r"(?:(.+):)?(\d{1,6}):(\d*\.?\d+)", text)
+    if found is None or not int(found[2]) or not 0 < float(found[3]) <= 1000:
+        raise BadSimulationOptions(
+            f"--warm-up {text}: write it as r2:3:0.05 or, for all replicas, 3:0.05: how many answers, and "
+            "which share of the speed, above 0"
+        )
+    return found[1] or "", WarmUp(int(found[2]), float(found[3]))
+
+
+def _choose(names: Sequence[str]) -> str:
+    return f"choose one of: {', '.join(names)}"
 
 
 def _faults(given: argparse.Namespace, entry: Entry) -> Sequence[Fault]:
@@ -469,7 +551,7 @@ def _check_replicas(faults: Sequence[Fault], fleet: SimulatedFleet) -> None:
     for fault in faults:
         if fault.replica not in names:
             words = f"there is no replica {fault.replica!r} for something to go wrong with"
-            raise BadSimulationOptions(f"{words}; choose one of: {', '.join(names)}")
+            raise BadSimulationOptions(f"{words}; {_choose(names)}")
 
 
 def _split(option: str, text: str, form: str, example: str) -> Any:

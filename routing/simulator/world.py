@@ -18,7 +18,9 @@ class World:
         self.fleet = fleet
         self.snapshot = fleet.snapshot(policy)
         self.nodes = {
-            spec.uid: Node(engine, machine.name, machine.make(engine, machine.speed), machine.site)
+            spec.uid: Node(
+                engine, machine.name, machine.make(engine, machine.speed), machine.site, machine.warm_up
+            )
             for spec, machine in zip(self.snapshot.replicas, fleet.machines, strict=True)
         }
         self.proxies: list[SimulatedProxy] = []

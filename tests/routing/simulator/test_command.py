@@ -97,6 +97,11 @@ def test_progress_is_shown_to_whoever_watches():
             "parameter 'kappa' of least_expected_work must be between",
         ),
         ("--parameters central_fifo.x=1", "central_fifo has no parameters; leave them out"),
+        ("--limit 0", "--limit: give a whole number from 1 to 1000000, not '0'"),
+        ("--policy queue.size=-1", "--policy queue.size: must be"),
+        ("--warm-up r9", "--warm-up r9: write it as r2:3:0.05 or, for all replicas, 3:0.05"),
+        ("--warm-up 3:0", "--warm-up 3:0: write it as r2:3:0.05"),
+        ("--warm-up r99:3:0.1", "--warm-up r99:3:0.1: there is no replica 'r99'; choose one of: r1, "),
         ("--plot a.png", "--plot: the plot is written as SVG: give a name that ends in .svg"),
         ("--plot /no/such/a.svg", "--plot: there is no folder /no/such: make it first, or give another"),
         ("--fleet /no/such.yaml", "--fleet /no/such.yaml: No such file or directory; give the path"),
@@ -129,6 +134,40 @@ def test_where_nothing_arrives_there_is_nothing_to_compare(arguments, words):
     ended = command(*arguments.split(), "--strategies", "random")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.endswith(f"{words}\n")
+
+
+def test_figures_and_shares_from_a_second_on():
+    options = ["--strategies", "round_robin", "--speeds", "1,1,2", "--duration", "8"]
+    whole = command(*options, "--json")
+    (later,) = json.loads(command(*options, "--json", "--from", "4", "--shares").stdout)["results"]
+    assert 0.4 < later["requests"] / json.loads(whole.stdout)["results"][0]["requests"] < 0.6
+    assert later["shares"] == pytest.approx({"r1": 0.25, "r2": 0.25, "r3": 0.5}, abs=0.01)
+    shown = command(*options, "--from", "4", "--shares").stdout
+    assert shown.startswith("bimodal, load 85%, one proxy, 8 s, seed 1, from 4 s on\n")
+    row = [line for line in shown.splitlines() if line.startswith("round_robin")][1]
+    assert [float(share.rstrip("%")) for share in row.split()[1:]] == pytest.approx([25, 25, 50], abs=1)
+
+
+def test_where_nothing_arrives_from_a_second_on_it_is_said():
+    ended = command("--strategies", "random", *QUICK, "--from", "3")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "no request arrived from 3 s on: make --from less\n"
+
+
+def test_a_limit_is_a_wall_for_every_kind_of_server():
+    for workload in ("bimodal", "llm"):
+        setting = parse(["--workload", workload, "--limit", "64"]).setting
+        assert {machine.max_concurrency for machine in setting.fleet.machines} == {64}
+        assert setting.policy.queue.at == "proxy"
+    assert parse(["--limit", "64", "--queue", "replica"]).setting.policy.queue.at == "replica"
+    assert parse(["--policy", "slow_start_s=3", "--slow-start", "9"]).setting.policy.slow_start_s == 3
+
+
+def test_some_or_all_replicas_warm_up():
+    machines = parse(
+        ["--speeds", "1x3", "--warm-up", "5:0.5", "--warm-up", "r2:3:0.05"]
+    ).setting.fleet.machines
+    assert [machine.warm_up for machine in machines] == [(5, 0.5), (3, 0.05), (5, 0.5)]
 
 
 def test_strategies_that_go_by_keys_are_compared_where_there_are_keys():
