@@ -33,6 +33,8 @@ class Node:
         self.site = site
         self.up = True
         self.fails_after_s: float | None = None
+        self.starts = 0
+        """How often its server has been started."""
         self._warm_up = warm_up
         self._started()
 
@@ -77,6 +79,7 @@ class Node:
         self._started()
 
     def _started(self) -> None:
+        self.starts += 1
         if self._warm_up is not None:
             self.server.warm_up(self._warm_up)
 

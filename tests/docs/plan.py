@@ -87,7 +87,7 @@ ON_POSTGRES = {
 
 RUN_ELSEWHERE = {
     "docs/api.md": "tests/controlplane/api/test_docs_examples.py",
-    "docs/simulator.md": "tests/routing/simulator/test_page.py",
+    "docs/simulator.md": "tests/routing/simulator/options/test_page.py",
 }
 """Pages whose every command another test runs."""
 

@@ -6,7 +6,7 @@ import pytest
 
 from routing.contract.policy import Policy, Queue
 from routing.contract.policy_rules import POLICY
-from routing.simulator.policy_fields import with_fields
+from routing.simulator.options.policy_fields import with_fields
 
 HERE = Policy(queue=Queue(at="replica", size=7))
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from routing.contract.policy_rules import POLICY
 from routing.simulator.options import BadSimulationOptions, parse
 
 QUICK = ["--duration", "0.5"]
@@ -21,7 +22,7 @@ def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-m", "routing.simulator", *arguments],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,7 +68,7 @@ def test_progress_is_shown_to_whoever_watches():
     reader, terminal = pty.openpty()
     try:
         arguments = [sys.executable, "-m", "routing.simulator", "--strategies", "random", *QUICK]
-        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])}
         subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60, check=True, env=env)
     finally:
         os.close(terminal)
@@ -90,6 +91,12 @@ def test_progress_is_shown_to_whoever_watches():
         ("--fail r99:1-2", "there is no replica 'r99' for something to go wrong with; choose one of: r1, "),
         ("--steady --cold r1:3", "--steady says that nothing goes wrong: leave it out, or the faults"),
         ("--cold r1:-1", "--cold r1:-1: give a time above 0 at which it is ready, as in r16:20"),
+        ("--join r1:0", "--join r1:0: give a time above 0 at which it joins, as in r16:20"),
+        ("--join r1", "--join r1: write it as r16:20, times in seconds"),
+        ("--bursts 1:4:20", "--bursts: give FACTOR:LENGTH:EVERY, a factor above 1"),
+        ("--bursts 5:20:4", "--bursts: give FACTOR:LENGTH:EVERY, a factor above 1"),
+        ("--bursts 5:4:20 --profile 0:1,5:2", "--bursts and --profile exclude each other"),
+        ("--connect -2", "--connect: give a number above 0, at most 60, not '-2'"),
         ("--cold r1:nan", "--cold r1:nan: give a time above 0"),
         ("--parameters kappa=3", "--parameters 'kappa=3': give STRATEGY.KEY=VALUE"),
         (
@@ -168,6 +175,20 @@ def test_some_or_all_replicas_warm_up():
         ["--speeds", "1x3", "--warm-up", "5:0.5", "--warm-up", "r2:3:0.05"]
     ).setting.fleet.machines
     assert [machine.warm_up for machine in machines] == [(5, 0.5), (3, 0.05), (5, 0.5)]
+
+
+def test_connections_and_bursts_are_those_of_the_command_line():
+    setting = parse(["--connect", "0.02", "--bursts", "5:4:20", "--seed", "3"]).setting
+    assert setting.connect_s == 0.02
+    assert len(setting.traffic.profile) > 2
+    assert setting.traffic.profile == parse(["--bursts", "5:4:20", "--seed", "3"]).setting.traffic.profile
+    assert setting.traffic.profile != parse(["--bursts", "5:4:20"]).setting.traffic.profile
+
+
+@pytest.mark.skipif("serves" not in POLICY.fields, reason="the policy has no such field")
+def test_how_servers_work_is_a_field_of_the_policy():
+    setting = parse(["--serves", "batch"]).setting
+    assert setting.policy == parse(["--policy", "serves=batch"]).setting.policy != parse([]).setting.policy
 
 
 def test_strategies_that_go_by_keys_are_compared_where_there_are_keys():
