@@ -1,7 +1,7 @@
 """Fleets of a simulation: the replicas, and what the proxies know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from routing.contract.fleet_file import FleetEntry
@@ -61,6 +61,12 @@ class SimulatedFleet:
     @property
     def capacity(self) -> float:
         return sum(machine.capacity for machine in self.machines)
+
+    def limited(self, max_concurrency: int) -> "SimulatedFleet":
+        """The same servers, each with this limit in the table, whatever it can really do at once."""
+        return replace(
+            self, machines=[replace(machine, max_concurrency=max_concurrency) for machine in self.machines]
+        )
 
     def snapshot(self, policy: Policy) -> FleetSnapshot:
         """The first table that the proxies have."""

@@ -33,6 +33,22 @@ class Result:
     def not_answered(self) -> int:
         return len(self.requests) - self.ends[ANSWERED]
 
+    @property
+    def peak_in_flight(self) -> int:
+        """The most requests that one replica had at once."""
+        changes = sorted(
+            (at_s, change, request.replica)
+            for request in self.requests
+            if request.replica
+            for at_s, change in ((request.sent_s, 1), (request.ended_s, -1))
+        )
+        there: Counter[str] = Counter()
+        peak = 0
+        for _, change, replica in changes:
+            there[replica] += change
+            peak = max(peak, there[replica])
+        return peak
+
     def since(self, from_s: float) -> "Result":
         """Of the requests that arrived from this second on."""
         later = Result(self.strategy, [request for request in self.requests if request.at_s >= from_s])

@@ -57,7 +57,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     (
         "docs/simulator-llm.md",
         ".venv/bin/python -m tests.benchmarks",
-    ): "simulates for minutes; tests/routing/simulator/test_batching_rule.py does one of its runs",
+    ): "simulate for minutes; test_batching_rule.py and test_limited.py of the simulator do some of it",
     ("docs/upgrade.md", "git"): CHECKOUT,
     ("docs/upgrade.md", "install -d"): MACHINE,
     ("docs/upgrade.md", "make install"): CHECKOUT,

@@ -68,12 +68,9 @@ def policy_of(given: argparse.Namespace, policy: Policy) -> Policy:
 
 def with_servers(given: argparse.Namespace, fleet: SimulatedFleet) -> SimulatedFleet:
     """The fleet's, with the limits and beginnings that the command line says."""
-    machines = {machine.name: machine for machine in fleet.machines}
     if given.limit is not None:
-        machines = {
-            name: dataclasses.replace(machine, max_concurrency=given.limit)
-            for name, machine in machines.items()
-        }
+        fleet = fleet.limited(given.limit)
+    machines = {machine.name: machine for machine in fleet.machines}
     for text in given.warm_up:
         replica, warm_up = _replica_and_warm_up(text)
         if replica and replica not in machines:
