@@ -90,6 +90,8 @@ class BatchingServer:
         self.kv_tokens = 0
         """Held by all sequences."""
         self.steps = 0
+        self.busy_s = 0.0
+        """Spent in steps that are over."""
         self.preemptions = 0
         self._cold = 0
         """Answers until it is warm; up to then ``_cold_factor`` of its speed."""
@@ -207,6 +209,7 @@ class BatchingServer:
             return
         now = self._engine.now
         self.steps += self._planned
+        self.busy_s += self._seconds_of(self._planned)
         self.kv_tokens += self._planned * len(self._decoding)
         reports: list[tuple[_Sequence, int, bool]] = []
         if now >= self._report_at:

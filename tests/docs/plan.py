@@ -56,6 +56,10 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/servers/vllm.md", "vllm serve"): NOT_HERE,
     (
         "docs/simulator-llm.md",
+        ".venv/bin/python -m tests.benchmarks.llama",
+    ): "takes minutes, and the right to limit CPU shares",
+    (
+        "docs/simulator-llm.md",
         ".venv/bin/python -m tests.benchmarks",
     ): "simulate for minutes; test_batching_rule.py and test_limited.py of the simulator do some of it",
     ("docs/upgrade.md", "git"): CHECKOUT,
