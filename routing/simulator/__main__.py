@@ -27,12 +27,19 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     if options.json:
-        print(
-            msgspec.json.encode({"results": [token_results.figures(result) for result in results]}).decode()
-        )
+        print(msgspec.json.encode({"results": [_figures(options, result) for result in results]}).decode())
     else:
-        print(f"{options.title}\n\n{text.table(results)}\n\n{_pace(results)}")
+        parts = [options.title, text.table(results), _pace(results)]
+        if options.shares:
+            parts.insert(2, f"share of the requests\n\n{text.shares(results, options.replicas)}")
+        print("\n\n".join(parts))
     return 0
+
+
+def _figures(options: SimulationOptions, result: Result) -> dict[str, object]:
+    """What is written in JSON of one strategy."""
+    figures: dict[str, object] = {**token_results.figures(result)}
+    return figures | {"shares": result.shares(options.replicas)} if options.shares else figures
 
 
 def _run(options: SimulationOptions, strategy: str) -> Result:
@@ -46,6 +53,10 @@ def _run(options: SimulationOptions, strategy: str) -> Result:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
     if not result.requests:
         raise BadSimulationOptions(nothing_arrived(options.setting))
+    if options.from_s:
+        result = result.since(options.from_s)
+    if not result.requests:
+        raise BadSimulationOptions(f"no request arrived from {options.from_s:g} s on: make --from less")
     return result
 
 

@@ -30,6 +30,7 @@ from routing.simulator.gpus import Gpu
 from routing.simulator.prefix_cache import PrefixCache
 from routing.simulator.requests import Request
 from routing.simulator.servers import ResponseListener
+from routing.simulator.warm_up import WarmUp
 
 REPORTED_EVERY_S = 0.2501
 """A little more than streams are learned from, so that each time is one to learn from."""
@@ -89,7 +90,12 @@ class BatchingServer:
         self.kv_tokens = 0
         """Held by all sequences."""
         self.steps = 0
+        self.busy_s = 0.0
+        """Spent in steps that are over."""
         self.preemptions = 0
+        self._cold = 0
+        """Answers until it is warm; up to then ``_cold_factor`` of its speed."""
+        self._cold_factor = 1.0
 
         # The steps under way.
         self._turn = 0
@@ -136,6 +142,16 @@ class BatchingServer:
         self._cut()
         self.speed = speed
 
+    def warm_up(self, warm_up: WarmUp) -> None:
+        self._cut()
+        self._cold, self._cold_factor = warm_up
+
+    def _answered_cold(self) -> None:
+        self._cold -= 1
+        if not self._cold:
+            # What is planned was planned with the speed of a cold server.
+            self._cut()
+
     @property
     def in_batch(self) -> int:
         return len(self._decoding) + len(self._reading)
@@ -156,9 +172,10 @@ class BatchingServer:
             self._planned = 0
             return
         gpu = self.gpu
+        speed = self.speed * self._cold_factor if self._cold else self.speed
         self._began = now = self._engine.now
-        self._first_s = gpu.seconds_of_step(decoding, prompt_tokens, self.kv_tokens) / self.speed
-        self._growth_s = gpu.kv_token_s * decoding / self.speed
+        self._first_s = gpu.seconds_of_step(decoding, prompt_tokens, self.kv_tokens) / speed
+        self._growth_s = gpu.kv_token_s * decoding / speed
         steps = 1
         if not prompt_tokens:
             steps = min(self._next_end() - self.steps, ceil((self._report_at - now) / self._first_s))
@@ -192,6 +209,7 @@ class BatchingServer:
             return
         now = self._engine.now
         self.steps += self._planned
+        self.busy_s += self._seconds_of(self._planned)
         self.kv_tokens += self._planned * len(self._decoding)
         reports: list[tuple[_Sequence, int, bool]] = []
         if now >= self._report_at:
@@ -217,6 +235,8 @@ class BatchingServer:
         listener.tokens(now, count)
         if sequence.reported >= sequence.request.output_tokens:
             del self._here[sequence.request]
+            if self._cold:
+                self._answered_cold()
             listener.ended(now, Outcome.SUCCESS)
 
     def _report(self, sequence: _Sequence, reports: list[tuple[_Sequence, int, bool]]) -> None:

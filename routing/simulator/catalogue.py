@@ -7,7 +7,7 @@ from typing import NamedTuple
 from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.faults import Fault, Slowdown
 from routing.simulator.fleets import UNEQUAL, SimulatedFleet, fixed_slots
-from routing.simulator.llm_workloads import Conversations, LlmWorkload, Replayed
+from routing.simulator.llm_workloads import CODE, Conversations, LlmWorkload, Replayed
 from routing.simulator.prefix_cache import BLOCK_TOKENS
 from routing.simulator.radiology import EAST, RADIOLOGY, clusters, one_in_the_east_slows_down
 from routing.simulator.recorded import Recorded
@@ -60,7 +60,7 @@ CATALOGUE[FLASH_SALE.name] = Entry(FLASH_SALE, _unequal, slow_from_the_sale_on)
 CATALOGUE[ON_BOARD.name] = Entry(ON_BOARD, _accelerators, too_hot)
 CATALOGUE[RADIOLOGY.name] = Entry(RADIOLOGY, _clusters, one_in_the_east_slows_down, (EAST,))
 
-DRAWN: dict[str, LlmWorkload] = {one.name: one for one in (Conversations(), SharedBeginnings())}
+DRAWN: dict[str, LlmWorkload] = {one.name: one for one in (Conversations(), CODE, SharedBeginnings())}
 
 
 class TraceFormat(NamedTuple):

@@ -88,3 +88,20 @@ class ColdStart:
         engine.at(self.ready_s, node.restart)
         seen_s = self.ready_s + FIRST_PASS_AFTER_S
         engine.at(seen_s, lambda: world.report_health(self.replica, "ready"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Join:
+    """Unequal starts: it is registered and started later than the others; its first pass begins its slow
+    start."""
+
+    replica: str
+    at_s: float
+
+    def plan(self, world: World) -> None:
+        node, engine = world.node(self.replica), world.engine
+        node.crash()
+        world.unregister(self.replica)
+        engine.at(self.at_s, node.restart)
+        engine.at(self.at_s, lambda: world.register(self.replica))
+        engine.at(self.at_s + FIRST_PASS_AFTER_S, lambda: world.report_health(self.replica, "ready"))

@@ -11,6 +11,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
 from routing.simulator.servers import ResponseListener
+from routing.simulator.warm_up import WarmUp
 
 
 class _Job:
@@ -43,12 +44,22 @@ class FixedSlots:
         self.queue: deque[tuple[Request, ResponseListener]] = deque()
         self.freed: Callable[[], None] | None = None
         """Called when a slot has become free: for references that know all."""
+        self._cold = 0
+        """Requests that are still to be slowed; each takes ``1 / _cold_factor`` times as long."""
+        self._cold_factor = 1.0
 
     def begin(self, request: Request, listener: ResponseListener) -> None:
         if len(self.running) < self.slots:
-            self._start(request, listener, request.seconds)
+            self._begin(request, listener)
         else:
             self.queue.append((request, listener))
+
+    def _begin(self, request: Request, listener: ResponseListener) -> None:
+        seconds = request.seconds
+        if self._cold:
+            self._cold -= 1
+            seconds /= self._cold_factor
+        self._start(request, listener, seconds)
 
     def _start(self, request: Request, listener: ResponseListener, left_s: float) -> None:
         engine = self._engine
@@ -65,8 +76,7 @@ class FixedSlots:
 
     def _next(self) -> None:
         if self.queue:
-            request, listener = self.queue.popleft()
-            self._start(request, listener, request.seconds)
+            self._begin(*self.queue.popleft())
         elif self.freed is not None:
             self.freed()
 
@@ -88,6 +98,9 @@ class FixedSlots:
         self.speed = speed
         for job in list(self.running.values()):
             self._start(job.request, job.listener, job.left_s - (now - job.since) * old)
+
+    def warm_up(self, warm_up: WarmUp) -> None:
+        self._cold, self._cold_factor = warm_up
 
     def __repr__(self) -> str:
         return (

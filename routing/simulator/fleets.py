@@ -1,7 +1,7 @@
 """Fleets of a simulation: the replicas, and what the proxies know of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from routing.contract.fleet_file import FleetEntry
@@ -10,6 +10,7 @@ from routing.contract.table import ApiProtocol, FleetSnapshot, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fixed_slots import FixedSlots
 from routing.simulator.servers import ServerModel
+from routing.simulator.warm_up import WarmUp
 
 MakeServer = Callable[[Engine, float], ServerModel]
 """Of an engine and a speed."""
@@ -29,6 +30,8 @@ class Machine:
     max_concurrency: int | None = None
     """Its slots as the proxies know them; ``None``: unknown."""
     site: str = ""
+    warm_up: WarmUp | None = None
+    """How it begins after each start; ``None``: at full speed."""
 
     @property
     def capacity(self) -> float:
@@ -58,6 +61,12 @@ class SimulatedFleet:
     @property
     def capacity(self) -> float:
         return sum(machine.capacity for machine in self.machines)
+
+    def limited(self, max_concurrency: int) -> "SimulatedFleet":
+        """The same servers, each with this limit in the table, whatever it can really do at once."""
+        return replace(
+            self, machines=[replace(machine, max_concurrency=max_concurrency) for machine in self.machines]
+        )
 
     def snapshot(self, policy: Policy) -> FleetSnapshot:
         """The first table that the proxies have."""

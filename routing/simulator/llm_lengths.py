@@ -1,13 +1,15 @@
-"""Prompt and output lengths of LLM conversations, drawn so that they resemble a public trace.
+"""Prompt and output lengths of LLM requests, drawn so that they resemble public traces.
 
-Theory. In the trace, how long an answer is goes with how long the prompt is, in no simple way: prompts of
-about 1,000 tokens have long answers, shorter and longer ones have short answers. So a band of prompts is
-drawn first, then both lengths within it, each from a distribution that is given by some of its quantiles,
-with straight lines between them. That keeps both distributions, their means and how they go together, and
-needs no trace.
+Theory. In a trace of conversations, how long an answer is goes with how long the prompt is, in no simple way:
+prompts of about 1,000 tokens have long answers, shorter and longer ones have short answers. So a band of
+prompts is drawn first, then both lengths within it, each from a distribution that is given by some of its
+quantiles, with straight lines between them. That keeps both distributions, their means and how they go
+together, and needs no trace. In a trace of code completions the two are independent: prompts are long, of any
+length up to the model's limit, and answers are a line or two, whatever the prompt.
 
-Source: fitted to the conversation trace of one hour that Azure published in 2023 (AzurePublicDataset,
-CC-BY-4.0; Patel et al., "Splitwise", ISCA 2024): 19,366 requests.
+Source: fitted to the traces of one hour that Azure published in 2023 (AzurePublicDataset, CC-BY-4.0; Patel et
+al., "Splitwise", ISCA 2024): 19,366 requests of conversations and 8,819 code completions. Quantiles of the
+latter are those whose straight lines lie nearest (least squares), so that means are kept.
 """
 
 from bisect import bisect_right
@@ -57,6 +59,27 @@ AZURE_CONVERSATION = (
         0.1708,
         (1500, 1549, 1648, 1812, 2246, 2674, 3751, 4077, 4085, 4103, 4155, 5166, 6352, 14050),
         (15, 28, 33, 38, 49, 61, 71, 82, 103, 137, 157, 191, 336, 757),
+    ),
+)
+
+
+_CODE_OUTPUT = (6, 6, 6, 7, 9, 11, 13, 16, 21, 51, 86, 157, 295, 1037)
+
+AZURE_CODE = (
+    Band(
+        0.5097,
+        (3, 17, 44, 75, 178, 390, 595, 805, 1024, 1278, 1401, 1466, 1487, 1499),
+        _CODE_OUTPUT,
+    ),
+    Band(
+        0.3437,
+        (1500, 1538, 1591, 1657, 1892, 2158, 2340, 2519, 2852, 3403, 3674, 3824, 3965, 3995),
+        _CODE_OUTPUT,
+    ),
+    Band(
+        0.1466,
+        (4009, 4057, 4116, 4286, 4759, 5722, 6140, 6700, 7434, 7436, 7436, 7436, 7437, 7437),
+        _CODE_OUTPUT,
     ),
 )
 

@@ -7,7 +7,7 @@ from statistics import fmean
 from routing.simulator.arrivals import times
 from routing.simulator.fleets import SimulatedFleet
 from routing.simulator.gpus import Gpu
-from routing.simulator.llm_lengths import Lengths
+from routing.simulator.llm_lengths import AZURE_CODE, Lengths
 from routing.simulator.prefix_cache import packed
 from routing.simulator.recorded import Recorded
 from routing.simulator.requests import Request
@@ -41,6 +41,14 @@ class Conversations:
             prompt_tokens, output_tokens = self.lengths.draw(sizes)
             estimated = traffic.estimate(prompt_tokens + output_tokens, noise)
             yield Request(at_s, estimate=estimated, prompt_tokens=prompt_tokens, output_tokens=output_tokens)
+
+
+CODE = Conversations(
+    name="code",
+    sentence="prompts and answers as long as in Azure's code completion trace of 2023, drawn",
+    lengths=Lengths(AZURE_CODE),
+)
+"""Nearly all prompt: servers with continuous batching mostly read in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.engine import Engine
 from routing.simulator.requests import Request
 from routing.simulator.servers import ResponseListener, ServerModel
+from routing.simulator.warm_up import WarmUp
 
 REFUSED_AFTER_S = 0.0002
 """How long it takes to learn that the connection is refused."""
@@ -17,13 +18,25 @@ REFUSED_AFTER_S = 0.0002
 class Node:
     """One replica's machine."""
 
-    def __init__(self, engine: Engine, name: str, server: ServerModel, site: str = "") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        server: ServerModel,
+        site: str = "",
+        warm_up: WarmUp | None = None,
+    ) -> None:
+        """``warm_up``: how its server begins, now and after a restart; ``None``: at full speed."""
         self._engine = engine
         self.name = name
         self.server = server
         self.site = site
         self.up = True
         self.fails_after_s: float | None = None
+        self.starts = 0
+        """How often its server has been started."""
+        self._warm_up = warm_up
+        self._started()
 
     def begin(self, request: Request, listener: ResponseListener, away_s: float) -> None:
         """``away_s``: network delay from the sender, in one direction."""
@@ -63,6 +76,12 @@ class Node:
     def restart(self) -> None:
         """It is there again, and has nothing to do."""
         self.up = True
+        self._started()
+
+    def _started(self) -> None:
+        self.starts += 1
+        if self._warm_up is not None:
+            self.server.warm_up(self._warm_up)
 
     def fail_after(self, seconds: float | None) -> None:
         """From now on every request gets an error after this many seconds; ``None``: no longer."""

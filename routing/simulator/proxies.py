@@ -16,10 +16,13 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, Attempt, Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.table import FleetSnapshot
+from routing.simulator.connections import Connections
 from routing.simulator.engine import Engine
 from routing.simulator.nodes import Node
 from routing.simulator.requests import END_OF, FAILED, LATE, REFUSED, Request
 
+_COMPLETE = (Outcome.SUCCESS, Outcome.FAILED)
+"""Outcomes of a response that came to its end, so that its connection can be used again."""
 MAX_RETRIES = 2
 """As :mod:`routing.proxy.exchange.retry_policy` has it, which a test compares."""
 
@@ -35,12 +38,15 @@ class SimulatedProxy:
         nodes: Mapping[str, Node],
         site: str = "",
         away_s: Mapping[str, float] | None = None,
+        connections: Connections | None = None,
     ) -> None:
-        """``nodes``: by the replicas' uids. ``away_s``: how far those are that are not at hand."""
+        """``nodes``: by the replicas' uids. ``away_s``: how far those are that are not at hand.
+        ``connections``: where opening one takes time."""
         self.engine = engine
         self.nodes = nodes
         self.site = site
         self.away_s = away_s or {}
+        self.connections = connections
         self.pool = pool
         pool.admission.waker = self
         self._soon = False
@@ -132,8 +138,20 @@ class SimulatedExchange:
         request.sent_s = now
         request.replica = replica.name
         request.attempts += 1
-        self._node = node = proxy.nodes[replica.uid]
-        node.begin(request, self, proxy.away_s.get(node.site, 0.0) if proxy.away_s else 0.0)
+        self._node = proxy.nodes[replica.uid]
+        if proxy.connections is not None and (wait_s := proxy.connections.take(self._node, now)):
+            proxy.engine.at(now + wait_s, partial(self._connected, attempt))
+        else:
+            self._sent()
+
+    def _connected(self, attempt: Attempt) -> None:
+        """Unless its client has left meanwhile."""
+        if self._attempt is attempt:
+            self._sent()
+
+    def _sent(self) -> None:
+        node, proxy = self._node, self._proxy
+        node.begin(self._request, self, proxy.away_s.get(node.site, 0.0) if proxy.away_s else 0.0)
 
     def _end(self, end: str, now: float) -> None:
         self._request.end = end
@@ -169,7 +187,9 @@ class SimulatedExchange:
         if attempt is None:
             return
         self._attempt = None
-        request = self._request
+        request, connections = self._request, self._proxy.connections
+        if connections is not None and outcome in _COMPLETE:
+            connections.give_back(self._node, now)
         at_once = request.first_byte_s == inf
         attempt.settle(outcome, now, request.tokens, at_once=at_once and outcome is not Outcome.REFUSED)
         if self._may_go_elsewhere(attempt, outcome, at_once):

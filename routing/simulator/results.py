@@ -33,6 +33,33 @@ class Result:
     def not_answered(self) -> int:
         return len(self.requests) - self.ends[ANSWERED]
 
+    @property
+    def peak_in_flight(self) -> int:
+        """The most requests that one replica had at once."""
+        changes = sorted(
+            (at_s, change, request.replica)
+            for request in self.requests
+            if request.replica
+            for at_s, change in ((request.sent_s, 1), (request.ended_s, -1))
+        )
+        there: Counter[str] = Counter()
+        peak = 0
+        for _, change, replica in changes:
+            there[replica] += change
+            peak = max(peak, there[replica])
+        return peak
+
+    def since(self, from_s: float) -> "Result":
+        """Of the requests that arrived from this second on."""
+        later = Result(self.strategy, [request for request in self.requests if request.at_s >= from_s])
+        later.events, later.wall_s = self.events, self.wall_s
+        return later
+
+    def shares(self, names: Sequence[str]) -> dict[str, float]:
+        """Of the requests that were sent, which share each of these replicas got."""
+        sent = self.picked.total()
+        return {name: self.picked[name] / sent if sent else 0.0 for name in names}
+
     def figures(self) -> dict[str, str | int | float]:
         """As they are written in JSON: latencies of what was answered, in seconds."""
         return {

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from routing.balancing.attempt.outcome import Outcome
 from routing.simulator.requests import Request
+from routing.simulator.warm_up import WarmUp
 
 
 class ResponseListener(Protocol):
@@ -33,3 +34,6 @@ class ServerModel(Protocol):
 
     def set_speed(self, speed: float) -> None:
         """From now on it is so fast, what it works on included."""
+
+    def warm_up(self, warm_up: WarmUp) -> None:
+        """It has just started: its first answers are slow."""

@@ -12,6 +12,7 @@ from routing.contract.policy import Policy, StrategyParameter
 from routing.shared.quota_share import QuotaShare
 from routing.simulator import central_fifo
 from routing.simulator.central_fifo import CentralFifo
+from routing.simulator.connections import Connections
 from routing.simulator.engine import Engine
 from routing.simulator.faults import Fault
 from routing.simulator.fleets import SimulatedFleet
@@ -43,6 +44,8 @@ class Setting:
     """Where the proxies are, in turn."""
     share_limits: bool = True
     """Whether the proxies know how many they are, as those of one control plane do, and share limits out."""
+    connect_s: float = 0.0
+    """What opening a connection to a replica takes; 0: connections are not simulated."""
 
 
 def simulate(
@@ -82,7 +85,9 @@ def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
         site = setting.sites[number % len(setting.sites)]
         pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share, site)
         away_s = world.fleet.away_s(site)
-        world.proxies.append(SimulatedProxy(world.engine, pool, world.nodes, site, away_s))
+        connections = Connections(setting.connect_s) if setting.connect_s else None
+        proxy = SimulatedProxy(world.engine, pool, world.nodes, site, away_s, connections)
+        world.proxies.append(proxy)
     if count == 1:
         return world.proxies[0].arrive
     return _spread(world.proxies, setting)

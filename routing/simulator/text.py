@@ -18,9 +18,23 @@ def table(results: Sequence[Result]) -> str:
     tokens = [_tokens(result) for result in results]
     if any(tokens):
         rows = [row + more for row, more in zip(rows, [_TOKENS, *tokens], strict=True)]
-    shares = [cached_share(result.requests) for result in results]
-    if any(share is not None for share in shares):
-        rows = [(*row, more) for row, more in zip(rows, [_CACHED, *map(_share, shares)], strict=True)]
+    cached = [cached_share(result.requests) for result in results]
+    if any(share is not None for share in cached):
+        rows = [(*row, more) for row, more in zip(rows, [_CACHED, *map(_share, cached)], strict=True)]
+    return _aligned(rows)
+
+
+def shares(results: Sequence[Result], names: Sequence[str]) -> str:
+    """One row a strategy, one column a replica: its share of the requests."""
+    rows = [("strategy", *names)]
+    rows += [
+        (result.strategy, *(f"{share:.1%}" for share in result.shares(names).values())) for result in results
+    ]
+    return _aligned(rows)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> str:
+    """The first row is the head. Columns as wide as what is in them, the first to the left."""
     columns = range(max(len(row) for row in rows))
     rows = [row + ("",) * (len(columns) - len(row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in columns]

@@ -3,7 +3,7 @@
 import msgspec
 
 from routing.contract.policy import Policy
-from routing.contract.table import Health
+from routing.contract.table import Health, ReplicaSpec
 from routing.simulator.engine import Engine
 from routing.simulator.fleets import Machine, SimulatedFleet
 from routing.simulator.nodes import Node
@@ -18,7 +18,9 @@ class World:
         self.fleet = fleet
         self.snapshot = fleet.snapshot(policy)
         self.nodes = {
-            spec.uid: Node(engine, machine.name, machine.make(engine, machine.speed), machine.site)
+            spec.uid: Node(
+                engine, machine.name, machine.make(engine, machine.speed), machine.site, machine.warm_up
+            )
             for spec, machine in zip(self.snapshot.replicas, fleet.machines, strict=True)
         }
         self.proxies: list[SimulatedProxy] = []
@@ -44,6 +46,23 @@ class World:
             else spec
             for spec in self.snapshot.replicas
         ]
+        self._publish(replicas)
+
+    def register(self, name: str) -> None:
+        """The table has one replica more, whose probes have not passed yet."""
+        machines = [machine.name for machine in self.fleet.machines]
+        number = machines.index(name)
+        new = msgspec.structs.replace(
+            self.fleet.machines[number].spec(number), health="checking", has_passed=False
+        )
+        replicas = sorted([*self.snapshot.replicas, new], key=lambda spec: machines.index(spec.name))
+        self._publish(replicas)
+
+    def unregister(self, name: str) -> None:
+        """The table has it no longer."""
+        self._publish([spec for spec in self.snapshot.replicas if spec.name != name])
+
+    def _publish(self, replicas: list[ReplicaSpec]) -> None:
         version = self.snapshot.version + 1
         self.snapshot = msgspec.structs.replace(self.snapshot, version=version, replicas=replicas)
         for proxy in self.proxies:

@@ -56,8 +56,12 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/servers/vllm.md", "vllm serve"): NOT_HERE,
     (
         "docs/simulator-llm.md",
+        ".venv/bin/python -m tests.benchmarks.llama",
+    ): "takes minutes, and the right to limit CPU shares",
+    (
+        "docs/simulator-llm.md",
         ".venv/bin/python -m tests.benchmarks",
-    ): "simulates for minutes; tests/routing/simulator/test_batching_rule.py does one of its runs",
+    ): "simulate for minutes; test_batching_rule.py and test_limited.py of the simulator do some of it",
     ("docs/upgrade.md", "git"): CHECKOUT,
     ("docs/upgrade.md", "install -d"): MACHINE,
     ("docs/upgrade.md", "make install"): CHECKOUT,
@@ -87,7 +91,7 @@ ON_POSTGRES = {
 
 RUN_ELSEWHERE = {
     "docs/api.md": "tests/controlplane/api/test_docs_examples.py",
-    "docs/simulator.md": "tests/routing/simulator/test_page.py",
+    "docs/simulator.md": "tests/routing/simulator/options/test_page.py",
 }
 """Pages whose every command another test runs."""
 

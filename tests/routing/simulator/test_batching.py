@@ -75,6 +75,15 @@ def test_one_alone_takes_its_prompt_and_then_its_steps(speed):
     assert client.count == 51
 
 
+def test_it_is_busy_for_as_long_as_its_steps_take():
+    engine = Engine()
+    server = BatchingServer(engine, 2.0, SIMPLE)
+    first, second = ask(engine, server, 0.0, 1000, 51), ask(engine, server, 9.0, 1000, 51)
+    engine.run()
+    assert second.first_s > 9.0
+    assert server.busy_s == pytest.approx(2 * first.ended_s)
+
+
 def test_a_long_prompt_is_read_in_chunks_beside_those_who_decode():
     engine = Engine()
     server = BatchingServer(engine, 1.0, SIMPLE._replace(kv_token_s=0.0, step_tokens=512))

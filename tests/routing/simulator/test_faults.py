@@ -6,7 +6,7 @@ from math import inf
 import pytest
 
 from routing.contract.policy import Policy, Queue, Retries
-from routing.simulator.faults import ColdStart, Crash, FastFailure, Slowdown
+from routing.simulator.faults import ColdStart, Crash, FastFailure, Join, Slowdown
 from routing.simulator.fleets import SimulatedFleet, fixed_slots
 from routing.simulator.requests import ANSWERED, FAILED, LATE, REFUSED, Request
 from routing.simulator.results import Result
@@ -95,6 +95,17 @@ def test_a_cold_replica_gets_nothing_until_it_has_passed_and_little_at_first(run
     assert {request.attempts for request in result.requests} == {1}, "nobody is sent there in vain"
     assert 0 < share(result, "r1", 3.0, 8.0) < 0.1
     assert result.not_answered == 0
+
+
+def test_a_replica_that_joins_later_gets_nothing_before_and_little_at_first(run):
+    join = Join(replica="r2", at_s=2.0)
+    policy = Policy(queue=Queue(at="replica"), slow_start_s=10.0)
+    result = run("round_robin", speeds=FOUR, load=0.5, duration_s=40.0, faults=[join], policy=policy)
+    assert share(result, "r2", 0.0, 2.0) == 0.0
+    assert 0 < share(result, "r2", 3.0, 6.0) < 0.2
+    assert share(result, "r2", 20.0, 40.0) == pytest.approx(0.25, abs=0.01)
+    assert result.not_answered == 0
+    assert {request.attempts for request in result.requests} == {1}, "nobody is sent there in vain"
 
 
 def test_a_client_that_stops_waiting_leaves_and_frees_its_slot(run):

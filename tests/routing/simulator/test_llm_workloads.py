@@ -10,7 +10,7 @@ from routing.simulator import azure_trace, mooncake_trace
 from routing.simulator.estimates import estimate
 from routing.simulator.fleets import UNEQUAL
 from routing.simulator.llm_fleets import batching
-from routing.simulator.llm_lengths import Lengths
+from routing.simulator.llm_lengths import AZURE_CODE, Lengths
 from routing.simulator.llm_workloads import Conversations, Replayed
 from routing.simulator.prefix_cache import packed
 from routing.simulator.recorded import BadTrace
@@ -55,6 +55,20 @@ def test_lengths_have_the_means_and_quantiles_of_the_trace():
         for low, high in ((0, 700), (1000, 1200), (1500, 9999))
     ]
     assert by_prompt == pytest.approx([110, 407, 82], rel=0.06)
+
+
+def test_lengths_of_code_completions_have_those_of_their_trace():
+    rng, lengths = Random(1), Lengths(AZURE_CODE)
+    drawn = [lengths.draw(rng) for _ in range(40_000)]
+    prompts, outputs = (sorted(one) for one in zip(*drawn, strict=True))
+    assert fmean(prompts) == pytest.approx(2048, rel=0.03)
+    assert fmean(outputs) == pytest.approx(27.9, rel=0.03)
+    for share, prompt, output in ((0.25, 578, 9), (0.5, 1469, 13), (0.9, 5188, 55), (0.99, 7436, 251)):
+        assert quantile(prompts, share) == pytest.approx(prompt, rel=0.06)
+        assert quantile(outputs, share) == pytest.approx(output, rel=0.08)
+    # However long the prompt is.
+    by_prompt = [fmean(out for one, out in drawn if (one < 1500) is short) for short in (True, False)]
+    assert by_prompt == pytest.approx([27.9, 27.9], rel=0.06)
 
 
 def test_load_is_a_share_of_what_full_batches_get_done():

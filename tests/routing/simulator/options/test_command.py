@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from routing.contract.policy_rules import POLICY
 from routing.simulator.options import BadSimulationOptions, parse
 
 QUICK = ["--duration", "0.5"]
@@ -21,7 +22,7 @@ def command(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-m", "routing.simulator", *arguments],
         cwd=cwd,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])},
         capture_output=True,
         text=True,
         timeout=60,
@@ -67,7 +68,7 @@ def test_progress_is_shown_to_whoever_watches():
     reader, terminal = pty.openpty()
     try:
         arguments = [sys.executable, "-m", "routing.simulator", "--strategies", "random", *QUICK]
-        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[4])}
         subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=terminal, timeout=60, check=True, env=env)
     finally:
         os.close(terminal)
@@ -90,6 +91,12 @@ def test_progress_is_shown_to_whoever_watches():
         ("--fail r99:1-2", "there is no replica 'r99' for something to go wrong with; choose one of: r1, "),
         ("--steady --cold r1:3", "--steady says that nothing goes wrong: leave it out, or the faults"),
         ("--cold r1:-1", "--cold r1:-1: give a time above 0 at which it is ready, as in r16:20"),
+        ("--join r1:0", "--join r1:0: give a time above 0 at which it joins, as in r16:20"),
+        ("--join r1", "--join r1: write it as r16:20, times in seconds"),
+        ("--bursts 1:4:20", "--bursts: give FACTOR:LENGTH:EVERY, a factor above 1"),
+        ("--bursts 5:20:4", "--bursts: give FACTOR:LENGTH:EVERY, a factor above 1"),
+        ("--bursts 5:4:20 --profile 0:1,5:2", "--bursts and --profile exclude each other"),
+        ("--connect -2", "--connect: give a number above 0, at most 60, not '-2'"),
         ("--cold r1:nan", "--cold r1:nan: give a time above 0"),
         ("--parameters kappa=3", "--parameters 'kappa=3': give STRATEGY.KEY=VALUE"),
         (
@@ -97,6 +104,11 @@ def test_progress_is_shown_to_whoever_watches():
             "parameter 'kappa' of least_expected_work must be between",
         ),
         ("--parameters central_fifo.x=1", "central_fifo has no parameters; leave them out"),
+        ("--limit 0", "--limit: give a whole number from 1 to 1000000, not '0'"),
+        ("--policy queue.size=-1", "--policy queue.size: must be"),
+        ("--warm-up r9", "--warm-up r9: write it as r2:3:0.05 or, for all replicas, 3:0.05"),
+        ("--warm-up 3:0", "--warm-up 3:0: write it as r2:3:0.05"),
+        ("--warm-up r99:3:0.1", "--warm-up r99:3:0.1: there is no replica 'r99'; choose one of: r1, "),
         ("--plot a.png", "--plot: the plot is written as SVG: give a name that ends in .svg"),
         ("--plot /no/such/a.svg", "--plot: there is no folder /no/such: make it first, or give another"),
         ("--fleet /no/such.yaml", "--fleet /no/such.yaml: No such file or directory; give the path"),
@@ -129,6 +141,54 @@ def test_where_nothing_arrives_there_is_nothing_to_compare(arguments, words):
     ended = command(*arguments.split(), "--strategies", "random")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.endswith(f"{words}\n")
+
+
+def test_figures_and_shares_from_a_second_on():
+    options = ["--strategies", "round_robin", "--speeds", "1,1,2", "--duration", "8"]
+    whole = command(*options, "--json")
+    (later,) = json.loads(command(*options, "--json", "--from", "4", "--shares").stdout)["results"]
+    assert 0.4 < later["requests"] / json.loads(whole.stdout)["results"][0]["requests"] < 0.6
+    assert later["shares"] == pytest.approx({"r1": 0.25, "r2": 0.25, "r3": 0.5}, abs=0.01)
+    shown = command(*options, "--from", "4", "--shares").stdout
+    assert shown.startswith("bimodal, load 85%, one proxy, 8 s, seed 1, from 4 s on\n")
+    row = [line for line in shown.splitlines() if line.startswith("round_robin")][1]
+    assert [float(share.rstrip("%")) for share in row.split()[1:]] == pytest.approx([25, 25, 50], abs=1)
+
+
+def test_where_nothing_arrives_from_a_second_on_it_is_said():
+    ended = command("--strategies", "random", *QUICK, "--from", "3")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "no request arrived from 3 s on: make --from less\n"
+
+
+def test_a_limit_is_a_wall_for_every_kind_of_server():
+    for workload in ("bimodal", "llm"):
+        setting = parse(["--workload", workload, "--limit", "64"]).setting
+        assert {machine.max_concurrency for machine in setting.fleet.machines} == {64}
+        assert setting.policy.queue.at == "proxy"
+    assert parse(["--limit", "64", "--queue", "replica"]).setting.policy.queue.at == "replica"
+    assert parse(["--policy", "slow_start_s=3", "--slow-start", "9"]).setting.policy.slow_start_s == 3
+
+
+def test_some_or_all_replicas_warm_up():
+    machines = parse(
+        ["--speeds", "1x3", "--warm-up", "5:0.5", "--warm-up", "r2:3:0.05"]
+    ).setting.fleet.machines
+    assert [machine.warm_up for machine in machines] == [(5, 0.5), (3, 0.05), (5, 0.5)]
+
+
+def test_connections_and_bursts_are_those_of_the_command_line():
+    setting = parse(["--connect", "0.02", "--bursts", "5:4:20", "--seed", "3"]).setting
+    assert setting.connect_s == 0.02
+    assert len(setting.traffic.profile) > 2
+    assert setting.traffic.profile == parse(["--bursts", "5:4:20", "--seed", "3"]).setting.traffic.profile
+    assert setting.traffic.profile != parse(["--bursts", "5:4:20"]).setting.traffic.profile
+
+
+@pytest.mark.skipif("serves" not in POLICY.fields, reason="the policy has no such field")
+def test_how_servers_work_is_a_field_of_the_policy():
+    setting = parse(["--serves", "batch"]).setting
+    assert setting.policy == parse(["--policy", "serves=batch"]).setting.policy != parse([]).setting.policy
 
 
 def test_strategies_that_go_by_keys_are_compared_where_there_are_keys():

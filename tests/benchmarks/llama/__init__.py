@@ -1,0 +1,1 @@
+"""The simulator's batching servers beside real llama.cpp processes: one trace through both."""
