@@ -48,7 +48,8 @@ def server_reply(exchange: ExchangeState, query: ServerQuery) -> ServerReply:
     table, now = exchange.proxy.table, monotonic()
     if query is ServerQuery.INDEX:
         models = usable_models(table, _PROTOCOL, exchange.may_use)
-        return _index(exchange, ((name, pool.rejection(now)) for name, pool in models))
+        rejections = {pool: pool.rejection(now) for pool in {pool for _, pool in models}}
+        return _index(exchange, ((name, rejections[pool]) for name, pool in models))
     pools = [pool for pool in table.fleets.values() if pool.protocol == _PROTOCOL]
     return _ready("", _why_none([pool for pool in pools if exchange.may_use(pool.name)], now))
 
