@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from examples.digits.models import Classifier
 
 MODEL = "digits"
+EXTENSIONS = ["binary_tensor_data"]
 FEATURES = 64
 KINDS = ("linear", "forest", "large-forest")
+JSON_LENGTH = "Inference-Header-Content-Length"
+"""Of the JSON object, where binary tensors follow it."""
 MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
@@ -43,6 +46,7 @@ class Service:
             Route("/v2", self.server),
             Route("/v2/health/live", self.live),
             Route("/v2/health/ready", self.ready),
+            Route("/v2/repository/index", self.index, methods=["POST"]),
             Route("/v2/models/{model}", self.describe),
             Route("/v2/models/{model}/ready", self.ready),
             Route("/v2/models/{model}/infer", self.infer, methods=["POST"]),
@@ -61,7 +65,7 @@ class Service:
         say(f"{self.kind} is trained: {self.classifier.accuracy:.1%} right on unseen digits")
 
     async def server(self, _: Request) -> Response:
-        return JSONResponse({"name": "switchyard-example-digits", "version": "1", "extensions": []})
+        return JSONResponse({"name": "switchyard-example-digits", "version": "1", "extensions": EXTENSIONS})
 
     async def live(self, _: Request) -> Response:
         return JSONResponse({"live": True})
@@ -72,6 +76,10 @@ class Service:
         if self.classifier is None:
             return JSONResponse({"ready": False, "error": "the model is being trained"}, 503)
         return JSONResponse({"name": MODEL, "ready": True})
+
+    async def index(self, _: Request) -> Response:
+        state = "LOADING" if self.classifier is None else "READY"
+        return JSONResponse([{"name": MODEL, "version": self.kind, "state": state, "reason": ""}])
 
     async def describe(self, request: Request) -> Response:
         if self.unknown(request):
@@ -84,12 +92,15 @@ class Service:
         if self.classifier is None:
             return JSONResponse({"error": "the model is being trained"}, 503)
         try:
-            rows, request_id = protocol.rows(await limited_body(request), FEATURES)
+            asked = protocol.read(await limited_body(request), request.headers.get(JSON_LENGTH), FEATURES)
         except protocol.InferenceError as error:
             return JSONResponse({"error": str(error)}, 400)
         predict = self.classifier.predict
-        digits = await asyncio.get_running_loop().run_in_executor(self.compute, predict, rows)
-        return Response(protocol.answer(MODEL, self.kind, digits, request_id), media_type="application/json")
+        digits = await asyncio.get_running_loop().run_in_executor(self.compute, predict, asked.rows)
+        body, json_length = protocol.answer(MODEL, self.kind, digits, asked)
+        if json_length is None:
+            return Response(body, media_type="application/json")
+        return Response(body, 200, {JSON_LENGTH: str(json_length)}, "application/octet-stream")
 
     def unknown(self, request: Request) -> bool:
         return bool(request.path_params.get("model", MODEL) != MODEL)

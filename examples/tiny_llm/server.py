@@ -25,13 +25,18 @@ def main() -> None:
     parser.add_argument("--replica", choices=sorted(REPLICAS), required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--models", type=Path, required=True, help="folder for the model files")
+    parser.add_argument("--embeddings", action="store_true", help="serve /v1/embeddings as well")
     options = parser.parse_args()
     replica = REPLICAS[options.replica]
     model = ensure_model(options.models, replica.shape)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     started = time.monotonic()
-    server = xllamacpp.Server(parameters(replica, model, options.port))
+    settings = parameters(replica, model, options.port)
+    if options.embeddings:
+        settings.embedding = True
+        settings.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+    server = xllamacpp.Server(settings)
     say(f"{options.replica} is ready at {server.listening_address} after {time.monotonic() - started:.1f} s")
     signal.pause()
 

@@ -16,6 +16,7 @@ import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.protocols.object_scan import ObjectScan
+from routing.protocols.open_inference_server import INDEX_PATH
 from routing.protocols.path_forms import forms_of, path_of
 from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan, check_charset, parameters
@@ -46,6 +47,7 @@ _LONGEST_USUAL = 8192
 _OTHER_CASES = frozenset(map("".join, product("mM", "oO", "dD", "eE", "lL"))) - {"model"}
 _MOST_KEPT, _LONGEST_KEPT = 1024, 256
 """How many targets are remembered, and up to which length."""
+EVERY_MODEL = "*"
 _OTHER_UNICODE = (b"\xef\xbb\xbf", b"\xfe\xff", b"\xff\xfe")
 
 
@@ -90,7 +92,8 @@ class NamedInTarget(NamedTuple):
     """What a request target says about models."""
 
     in_path: tuple[str, ...]
-    """What stands in its path where models are named, in each of the path's forms."""
+    """What stands in its path where models are named, in each of the path's forms; :data:`EVERY_MODEL` where
+    it asks for the index of a server's models."""
     in_query: tuple[str, ...]
     path_decides: bool
     """Whether it is a call of the model in its path, whatever the body says."""
@@ -114,6 +117,8 @@ _in_target = lru_cache(_MOST_KEPT)(_look)
 def rest_of_path(form: bytes) -> str | None:
     """What stands in a path where models are named: a name, and perhaps more (``/infer``, ``:predict``);
     ``None``: the path, in one of its forms, names no model."""
+    if form == INDEX_PATH:
+        return EVERY_MODEL
     matched = _IN_PATH.fullmatch(form)
     return None if matched is None else unquote_to_bytes(matched[1]).decode("utf-8", "replace")
 

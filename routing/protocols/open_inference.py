@@ -6,18 +6,16 @@ only the object is read. Of Triton's generate extension (``…/generate``, ``…
 counted in tokens, as of the OpenAI API.
 
 Nothing here refuses a request: what cannot be read is estimated by its size, and the replica says what is
-wrong.
+wrong. What is asked of a server itself is in :mod:`routing.protocols.open_inference_server`.
 """
 
 import re
-from enum import Enum
 from math import prod
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
-from routing.contract.version import VERSION
 from routing.protocols.openai import BYTES_PER_TOKEN, MOST_TOKENS
 from routing.protocols.request_info import RequestInfo
 
@@ -32,23 +30,6 @@ _MOST_DIMENSIONS = 32
 """A longer shape is not multiplied: the time that takes grows with the square of its length."""
 _JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1,18})[ \t]*+(?=\r|\Z)", re.I)
 _GENERATES = (b"/generate", b"/generate_stream")
-
-
-class HealthQuery(Enum):
-    """What can be asked about health, or the server."""
-
-    NONE = 0
-    LIVE = 1
-    READY = 2
-    SERVER = 3
-    MODEL = 4
-
-
-_HEALTH_QUERIES = {
-    b"/v2/health/live": HealthQuery.LIVE,
-    b"/v2/health/ready": HealthQuery.READY,
-    b"/v2": HealthQuery.SERVER,
-}
 
 
 class _Tensor(msgspec.Struct):
@@ -139,31 +120,6 @@ def _tokens(body: bytes, size: int) -> float:
         return 0.0
     limit = (prompt.parameters and prompt.parameters.max_tokens) or prompt.max_tokens or 0
     return size / BYTES_PER_TOKEN + limit if 0 < limit <= MOST_TOKENS else -size / BYTES_PER_TOKEN
-
-
-def health_query(target: bytes) -> HealthQuery:
-    """What a ``GET`` asks. A version's readiness is none of these: a replica knows which there are."""
-    path = target.partition(b"?")[0]
-    if path.startswith(PREFIX):
-        named, _, last = path[len(PREFIX) :].rpartition(b"/")
-        return HealthQuery.MODEL if last == b"ready" and named and b"/" not in named else HealthQuery.NONE
-    return _HEALTH_QUERIES.get(path, HealthQuery.NONE)
-
-
-def live_body() -> bytes:
-    return msgspec.json.encode({"live": True})
-
-
-def server_body() -> bytes:
-    """Which extensions there are depends on the replicas, so none is promised."""
-    return msgspec.json.encode({"name": "switchyard", "version": VERSION, "extensions": []})
-
-
-def ready_body(model: str, why_not: str) -> bytes:
-    """``model``: empty where the server was asked for. ``why_not``: empty where it is ready."""
-    about: dict[str, object] = {"name": model} if model else {"live": True}
-    about["ready"] = not why_not
-    return msgspec.json.encode({**about, "error": why_not} if why_not else about)
 
 
 def error_body(message: str) -> bytes:

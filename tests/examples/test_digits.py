@@ -9,10 +9,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from examples.client.requests import digit_pictures
-from examples.digits.protocol import InferenceError, rows
+from examples.digits.protocol import DTYPES, Inference, InferenceError, answer, read
 
 
 class Server:
@@ -111,14 +113,85 @@ def test_a_bad_request_says_what_is_wrong(linear: Server) -> None:
         ({"data": ["x"] * 64}, "data does not fill the shape"),
         ({"shape": [0, 64], "data": []}, "shape must be"),
         ({"shape": "all"}, "not an inference request"),
+        ({"data": None}, "either data or 512 bytes of binary data"),
+        ({"parameters": {"binary_data_size": 512}}, "either data or 512 bytes of binary data"),
     ],
 )
 def test_what_the_protocol_refuses(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InferenceError, match=words):
-        rows(json.dumps(body([[0.0] * 64], **changes)).encode(), 64)
+        read(json.dumps(body([[0.0] * 64], **changes)).encode(), None, 64)
 
 
 def test_nested_rows_are_accepted_as_well() -> None:
-    values, request_id = rows(json.dumps(body([[0.0] * 64], data=[[2.0] * 64])).encode(), 64)
-    assert values.shape == (1, 64)
-    assert request_id == "q1"
+    asked = read(json.dumps(body([[0.0] * 64], data=[[2.0] * 64])).encode(), None, 64)
+    assert asked.rows.shape == (1, 64)
+    assert (asked.request_id, asked.binary_output) == ("q1", False)
+
+
+def binary_body(datatype: str, pictures: NDArray[Any], **said: Any) -> tuple[bytes, str]:
+    """A request with the tensor behind the JSON object, and the length of that."""
+    raw = pictures.astype(DTYPES[datatype]).tobytes()
+    tensor = {"name": "pixels", "shape": list(pictures.shape), "datatype": datatype}
+    tensor["parameters"] = {"binary_data_size": said.pop("size", len(raw))}
+    head = json.dumps({"inputs": [tensor], **said}).encode()
+    return head + raw, str(len(head))
+
+
+@pytest.mark.parametrize("datatype", ["FP64", "FP32", "FP16", "UINT8", "INT64"])
+def test_binary_tensors_have_the_same_rows(datatype: str) -> None:
+    pictures = np.array(digit_pictures()[:3])
+    asked = read(*binary_body(datatype, pictures), 64)
+    assert (asked.rows == pictures).all()
+    assert not asked.binary_output
+
+
+def test_an_output_is_binary_where_that_is_asked_for() -> None:
+    picture = np.zeros((1, 64))
+    all_binary = {"parameters": {"binary_data_output": True}}
+    this = {"outputs": [{"name": "digit", "parameters": {"binary_data": True}}]}
+    not_this = {"outputs": [{"name": "digit", "parameters": {"binary_data": False}}]}
+    wanted = [
+        read(*binary_body("FP32", picture, **said), 64).binary_output
+        for said in ({}, all_binary, this, {**all_binary, **not_this})
+    ]
+    assert wanted == [False, True, True, False]
+
+
+def test_a_binary_answer_is_a_json_object_and_the_tensor() -> None:
+    said = answer("digits", "linear", np.array([3, 9]), Inference(np.zeros((2, 64)), None, True))
+    assert said.json_length is not None
+    [output] = json.loads(said.body[: said.json_length])["outputs"]
+    assert output == {
+        "name": "digit",
+        "shape": [2],
+        "datatype": "INT64",
+        "parameters": {"binary_data_size": 16},
+    }
+    assert np.frombuffer(said.body[said.json_length :], "<i8").tolist() == [3, 9]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": 255}, "either data or 256 bytes of binary data"),
+        ({"size": 10**9}, "either data or 256 bytes of binary data"),
+        ({"outputs": [{"name": "letter"}]}, "there is no output 'letter', only 'digit'"),
+    ],
+)
+def test_what_is_wrong_with_binary_requests(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InferenceError, match=words):
+        read(*binary_body("FP32", np.zeros((1, 64)), **changes), 64)
+
+
+@pytest.mark.parametrize("length", ["", "-1", "x", "100000", "²"])
+def test_a_length_that_is_none(length: str) -> None:
+    with pytest.raises(InferenceError, match="is no length within the body"):
+        read(b"{}", length, 64)
+
+
+def test_the_index_says_whether_the_model_is_ready(linear: Server) -> None:
+    status, models = linear.request("POST", "/v2/repository/index")
+    assert (status, models) == (
+        200,
+        [{"name": "digits", "version": "linear", "state": "READY", "reason": ""}],
+    )

@@ -277,11 +277,11 @@ class Pool:
         demand = Demand(self.speed.mean_work)
         return any(other not in excluded for other in self._eligible if sibling_load.has_slot(other, demand))
 
-    def why_nobody(self, now: float) -> str:
-        """Why no replica would get a request now, in words; empty: some would."""
+    def rejection(self, now: float) -> Rejection | None:
+        """What a request would be rejected with now, without a pick; ``None``: a replica would get it."""
         if now >= self._due:
             self._look_up(now)
-        return "" if self._eligible else self._slow_path.reject(False, now).message
+        return None if self._eligible else self._slow_path.reject(False, now)
 
     def observe(self, seconds: float) -> None:
         """Record a latency: seconds from the complete request head to the last response byte."""

@@ -17,12 +17,13 @@ from routing.balancing.pool.pool import Pool
 from routing.http.errors import RequestRefused
 from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
+from routing.protocols.open_inference_server import ServerQuery
 from routing.protocols.web_socket import POLICY_VIOLATION
 from routing.proxy.errors import LocalReply, RoutingError
 from routing.proxy.exchange import exposure_guard, local_reply, router, sticky_routing, timeouts, tunnel
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import HELD_BYTES
-from routing.proxy.exchange.route import AMBIGUOUS, HEALTH, IN_BODY, LOCAL, LOOP, RequestRoute
+from routing.proxy.exchange.route import AMBIGUOUS, IN_BODY, LOCAL, LOOP, OF_SERVER, STICKY, RequestRoute
 from routing.proxy.exchange.streaming_response import TunnelResponse
 from routing.proxy.exchange.upstream_exchange import UpstreamExchange
 from routing.proxy.limits import request_limits
@@ -83,15 +84,12 @@ class Exchange(UpstreamExchange):
                     if not complete:
                         router.begin_streaming(self)
                     self.dispatch(pool, self.started)
-            elif kind == LOCAL:
-                local_reply.reply_model_list(self)
-            elif kind == HEALTH:
-                if not local_reply.reply_health(self, route):
-                    pool = router.route_by_head(self, route, body, complete)
-                    assert pool is not None, "the body of a GET is not waited for"
-                    if not complete:
-                        router.begin_streaming(self)
-                    self.dispatch(pool, self.started)
+            elif kind in (LOCAL, OF_SERVER):
+                if complete or route.server_query is not ServerQuery.INDEX:
+                    self._reply_or_dispatch(route, body, complete)
+                else:
+                    # It may ask for models that are ready only.
+                    self._collect(len(body), False)
             elif kind == LOOP:
                 words = (
                     "routing loop: the request has passed this proxy before; a replica's URL leads back to it"
@@ -137,11 +135,37 @@ class Exchange(UpstreamExchange):
                     # The time of the client's upload does not count for the replica.
                     self.dispatch(pool, monotonic())
                 elif complete:
-                    self._dispatch_sticky(upload.head_s)
+                    self._finish_collected(upload.head_s)
             except RoutingError as error:
                 local_reply.refuse(self, error)
         elif not complete and (upload.held > HELD_BYTES or self.proxy.bodies.streams_are_short):
             self.client.pause_body()
+
+    def _reply_or_dispatch(self, route: RequestRoute, body: bytes, complete: bool) -> None:
+        """Reply to a request that is for the proxy. Of one about a named fleet that its replicas are to reply
+        to, do as of any other. Raises :class:`RoutingError`."""
+        if local_reply.reply_locally(self, route):
+            return
+        pool = router.route_by_head(self, route, body, complete)
+        if pool is None:
+            self._collect(len(body), True)
+            return
+        if not complete:
+            router.begin_streaming(self)
+        self.dispatch(pool, self.started)
+
+    def _finish_collected(self, head_s: float) -> None:
+        """The body is complete of a request whose fleet it does not tell. ``head_s``: seconds that its head
+        took. Raises :class:`RoutingError`."""
+        route = self.head.route
+        assert isinstance(route, RequestRoute)
+        if route.kind == STICKY:
+            self._dispatch_sticky(head_s)
+        elif not local_reply.reply_locally(self, route):
+            pool = router.route_by_head(self, route, self.body_bytes, True)
+            assert pool is not None, "all that it may need is here"
+            request_limits.check_head_time(pool, head_s)
+            self.dispatch(pool, monotonic())
 
     def _dispatch_sticky(self, head_s: float) -> None:
         """Dispatch a request that names or creates a stored response. ``head_s``: seconds that its head

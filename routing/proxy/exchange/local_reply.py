@@ -11,9 +11,9 @@ from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
 from routing.proxy.errors import LocalReply, RoutingError
 from routing.proxy.exchange import router, sticky_errors
-from routing.proxy.exchange.health_replies import health_reply
 from routing.proxy.exchange.model_list import known_names, model_list_reply
-from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.route import LOCAL, RequestRoute
+from routing.proxy.exchange.server_replies import ServerReply, fleet_reply, server_reply
 from routing.proxy.exchange.state import Ending, ExchangeState
 
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
@@ -152,31 +152,35 @@ def _count(counters: FleetCounters, code: str) -> None:
         counters.no_replica += 1
 
 
-def reply_model_list(exchange: ExchangeState) -> None:
-    table, head, may_use = exchange.proxy.table, exchange.head, exchange.may_use
-    _reply(exchange, lambda fields, close: model_list_reply(table, head, fields, close, may_use))
+def reply_locally(exchange: ExchangeState, route: RequestRoute) -> bool:
+    """Reply to a request that is for the proxy, or for a V2 fleet as a whole. False: a replica of that fleet
+    is to reply. Raises :class:`RoutingError`."""
+    query = route.server_query
+    if query is None:
+        table, head, may_use = exchange.proxy.table, exchange.head, exchange.may_use
+        _reply(exchange, lambda fields, close: model_list_reply(table, head, fields, close, may_use))
+        return True
+    reply = server_reply(exchange, query) if route.kind == LOCAL else fleet_reply(exchange, route)
+    if reply is not None:
+        _reply_for_server(exchange, reply)
+    return reply is not None
 
 
-def reply_health(exchange: ExchangeState, route: RequestRoute) -> bool:
-    """Reply to a health request for a fleet. False: it is to be forwarded. Raises :class:`RoutingError`."""
-    said = health_reply(exchange, route)
-    if said is None:
-        return False
-    status, body = said
+def _reply_for_server(exchange: ExchangeState, reply: ServerReply) -> None:
     head_only = exchange.head.method == b"HEAD"
+    status, body, own_fields = reply
 
     def response(fields: bytes, close: bool) -> bytes:
         return response_bytes(
-            status, "application/json", body, fields=fields, close=close, head_only=head_only
+            status, "application/json", body, fields=own_fields + fields, close=close, head_only=head_only
         )
 
     _reply(exchange, response)
-    return True
 
 
 def _reply(exchange: ExchangeState, response: Callable[[bytes, bool], bytes]) -> None:
-    """Send a reply that is no error. ``response``: makes the whole response from these header fields, each
-    preceded by CRLF, and from whether the connection is closed after it."""
+    """Send a reply that counts as none of a fleet. ``response``: makes the whole response from these header
+    fields, each preceded by CRLF, and from whether the connection is closed after it."""
     client = exchange.client
     keep = exchange.head.keep_alive and client.may_keep_alive(True)
     client.write(response(b"\r\nX-Request-Id: " + exchange.request_id, not keep))

@@ -51,7 +51,7 @@ def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
     target = named_models.in_target(route.target)
     if not route.v2:  # there the proxy has found the fleet by the model, and replaces its name
         for rest in target.in_path:
-            _check_path(rest, pool, names)
+            _check_path(rest, route, pool, names)
     for model in target.in_query:
         _check_name(model, "the query", pool, names)
     if target.path_decides:
@@ -69,8 +69,10 @@ def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
         _check_named(head, pool, names)
 
 
-def _check_path(rest: str, pool: Pool, names: ModelNames) -> None:
+def _check_path(rest: str, route: RequestRoute, pool: Pool, names: ModelNames) -> None:
     if not named_models.begins_with_one(rest, names):
+        if rest == named_models.EVERY_MODEL and route.server_query and pool.protocol == "open-inference":
+            return  # an index to which the proxy itself replies, once names are enforced
         raise _not_exposed(rest.partition("/")[0].partition(":")[0], "the path", pool, names)
 
 

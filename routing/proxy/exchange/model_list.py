@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
+from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.http.local_response import response_bytes
 from routing.http.request_head import RequestHead
@@ -27,10 +28,17 @@ def model_list_reply(
     )
 
 
+def usable_models(table: Table, protocol: str, may_use: Callable[[str], bool]) -> list[tuple[str, Pool]]:
+    """Names, aliases and adapters of the fleets with this protocol that the caller may use, in their order,
+    each with its fleet."""
+    fleets = {name for name, pool in table.fleets.items() if pool.protocol == protocol and may_use(name)}
+    found = ((name, table.by_name.get(name)) for name in _names_of(table, fleets))
+    return [(name, pool) for name, pool in found if pool is not None and may_use(pool.name)]
+
+
 def _models(table: Table, head: RequestHead, may_use: Callable[[str], bool]) -> tuple[int, str, bytes]:
     path = head.target.partition(b"?")[0]
-    found = ((name, table.by_name.get(name)) for name in _openai_names(table))
-    names = [name for name, pool in found if pool is not None and may_use(pool.name)]
+    names = [name for name, _ in usable_models(table, "openai", may_use)]
     name = unquote_to_bytes(path[len(_MODELS) + 1 :]).decode("utf-8", "replace")
     spoken = anthropic if anthropic.has_version_header(head.fields) else openai
     if not name:
@@ -53,11 +61,6 @@ def shortened(names: list[str]) -> str:
     """The names in words: at most so many, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{', '.join(names[:_MOST_NAMES])}{more}"
-
-
-def _openai_names(table: Table) -> list[str]:
-    """Names, aliases and adapters of all fleets that speak the OpenAI protocol."""
-    return _names_of(table, {name for name, pool in table.fleets.items() if pool.protocol == "openai"})
 
 
 def _names_of(table: Table, fleets: set[str]) -> list[str]:

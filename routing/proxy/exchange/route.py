@@ -10,11 +10,11 @@ from copy import copy
 
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
-from routing.protocols import inference_paths, open_inference, openai_responses
+from routing.protocols import inference_paths, open_inference, open_inference_server, openai_responses
 from routing.protocols.errors import BARE_PATHS, protocol_of_path
-from routing.protocols.open_inference import HealthQuery
+from routing.protocols.open_inference_server import ServerQuery
 
-NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, HEALTH, AMBIGUOUS = range(8)
+NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, OF_SERVER, AMBIGUOUS = range(8)
 
 _FLEETS = b"/fleets/"
 _MODELS = b"/v1/models"
@@ -26,11 +26,11 @@ class RequestRoute:
     __slots__ = (
         "bare",
         "by_name",
-        "health_question",
         "kind",
         "name",
         "opens",
         "protocol",
+        "server_query",
         "stateless",
         "sticky_id",
         "target",
@@ -50,8 +50,10 @@ class RequestRoute:
         self.target = head.target
         self.protocol = protocol_of_path(head.target)
         """The client's protocol, most likely: for errors while no fleet is known."""
-        self.health_question = HealthQuery.NONE
-        """Set if the kind is ``HEALTH``. Where the proxy does not reply itself, it is routed as usual."""
+        self.server_query: ServerQuery | None = None
+        """What a path of the Open Inference Protocol asks of a server: of the proxy if the kind is ``LOCAL``,
+        of the fleet that the request names if it is ``OF_SERVER``. Where the proxy does not reply for that
+        fleet, the request is routed as usual."""
         self.stateless: RequestRoute | None = None
         """Set if the kind is ``STICKY``: the route without stickiness."""
         self.opens = inference_paths.AMBIGUOUS
@@ -69,8 +71,8 @@ class RequestRoute:
                 self.kind = AMBIGUOUS
             elif self.protocol == "openai" and self.kind != LOCAL:
                 self._find_sticky(head.method)
-            elif self.protocol == "open-inference" and head.method in (b"GET", b"HEAD"):
-                self._find_health_question()
+            elif self.protocol == "open-inference" and self.by_name:
+                self._find_query_of_fleet(head.method)
 
     def _find_sticky(self, method: bytes) -> None:
         sticky_id = openai_responses.id_in_path(method, self.target)
@@ -79,14 +81,20 @@ class RequestRoute:
             self.sticky_id = sticky_id
             self.kind = STICKY
 
-    def _find_health_question(self) -> None:
-        """Find the health requests of the Open Inference Protocol."""
-        asks = open_inference.health_query(self.target)
-        # Health of a named fleet's server, and of its other models, is answered by its replicas.
-        theirs = (asks == HealthQuery.MODEL and not self.v2) or (asks == HealthQuery.SERVER and self.by_name)
-        if asks != HealthQuery.NONE and not theirs:
-            self.health_question = asks
-            self.kind = HEALTH
+    def _find_query_of_fleet(self, method: bytes) -> None:
+        """Find what the proxy may answer for a fleet that the request names. Its replicas are asked what
+        they are, and whether other models of theirs are ready."""
+        reads = method in (b"GET", b"HEAD")
+        if self.v2:
+            asks = reads and open_inference_server.asks_model_ready(self.target)
+            query = ServerQuery.MODEL_READY if asks else None
+        else:
+            query = open_inference_server.server_query(self.target)
+            if query is ServerQuery.METADATA or not (reads or query is ServerQuery.INDEX):
+                query = None
+        if query is not None and method != b"OPTIONS":
+            self.server_query = query
+            self.kind = OF_SERVER
 
     def _find(self, head: RequestHead, matches: MatchIndex | None) -> None:
         target = head.target
@@ -112,6 +120,10 @@ class RequestRoute:
         elif head.method == b"POST" and target.partition(b"?")[0] in BARE_PATHS:
             self.kind = IN_BODY
             self.bare = True
+        elif self.protocol == "open-inference" and head.method != b"OPTIONS":
+            self.server_query = open_inference_server.server_query(target)
+            if self.server_query is not None:
+                self.kind = LOCAL
 
     def _named(self, name: str) -> None:
         self.kind = NAMED

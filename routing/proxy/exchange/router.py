@@ -14,6 +14,7 @@ from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.http.request_head import RequestHead
 from routing.protocols import multipart, openai, openai_body
+from routing.protocols.open_inference_server import ServerQuery
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import affinity_key, model_guard
@@ -246,6 +247,8 @@ def collect(exchange: ExchangeState, size: int) -> Pool | None:
         return None
     if route.kind == STICKY and stateless.kind != NAMED:
         return None
+    if route.server_query is ServerQuery.INDEX:
+        return None
     # The first bytes of the body have just come.
     pool = route_by_head(exchange, stateless, upload.peek(), False)
     if pool is None or route.kind == STICKY:
@@ -286,6 +289,10 @@ def _route_by_beginning(exchange: ExchangeState) -> Pool | None:
 
 
 def _stream_through(exchange: ExchangeState, route: RequestRoute) -> Pool:
+    if route.server_query is ServerQuery.INDEX:
+        most = exchange.proxy.settings.peek_bytes
+        words = f"a request for the repository index has a body of at most {most} bytes"
+        raise RoutingError(413, "body_too_large", words, closes=True)
     stop_collecting(exchange)
     pool = resolve(exchange.proxy.table, route, exchange.default_fleet)
     _limit_upload(exchange, pool)
@@ -295,17 +302,18 @@ def _stream_through(exchange: ExchangeState, route: RequestRoute) -> Pool:
 
 def route_collected(exchange: ExchangeState) -> Pool | None:
     """The fleet of a request whose body is complete now. ``None``: it may depend on which replica stores the
-    response that the request names. Raises :class:`RoutingError`."""
+    response that the request names; or the proxy itself may be asked for an index. Raises
+    :class:`RoutingError`."""
     upload, route = exchange.upload, exchange.head.route
     assert upload is not None
     assert isinstance(route, RequestRoute)
     exchange.body_bytes = upload.take()
     exchange.upload = None
     stop_collecting(exchange)
-    if route.kind == STICKY:
-        return None
     if route.kind == IN_BODY:
         return route_by_body(exchange)
+    if route.kind == STICKY or route.server_query is ServerQuery.INDEX:
+        return None
     pool = route_by_head(exchange, route, exchange.body_bytes, True)
     assert pool is not None
     return pool
