@@ -147,6 +147,7 @@ class SimulatedExchange:
     def _connected(self, attempt: Attempt) -> None:
         """Unless its client has left meanwhile."""
         if self._attempt is attempt:
+            attempt.connection_opened(self._proxy.engine.now)
             self._sent()
 
     def _sent(self) -> None:

@@ -2,9 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
-from routing.contract.policy_rules import POLICY
+from routing.contract.policy import Serves
 from routing.simulator import central_fifo
 from routing.simulator.arrivals import STEADY
 from routing.simulator.catalogue import CATALOGUE, DRAWN, TRACES
@@ -32,7 +32,6 @@ def simulator_parser() -> argparse.ArgumentParser:
         description="What each strategy does to latency, in virtual time, with the proxy's own objects.",
         epilog="workloads: " + "; ".join(f"{name}: {sentence}" for name, sentence in _workloads().items()),
     )
-    parser.set_defaults(serves=None)
     _add_traffic(parser.add_argument_group("what arrives"))
     _add_fleet(parser.add_argument_group("who serves it"))
     _add_faults(
@@ -185,8 +184,7 @@ def _add_fleet(group: Any) -> None:
         default=[],
         help="any field of the fleet's policy, for example queue.size=7; may be repeated",
     )
-    if "serves" in POLICY.fields:
-        add("--serves", metavar="KIND", help="the policy's field of that name: how the servers work")
+    add("--serves", choices=get_args(Serves), help="what the policy says of the servers; default auto")
     add("--slow-start", metavar="S", type=above(-1, 3600), help="the policy's slow_start_s; default 30")
 
 

@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from routing.contract.policy_rules import POLICY
 from routing.simulator.options import BadSimulationOptions, parse
 
 QUICK = ["--duration", "0.5"]
@@ -185,7 +184,6 @@ def test_connections_and_bursts_are_those_of_the_command_line():
     assert setting.traffic.profile != parse(["--bursts", "5:4:20"]).setting.traffic.profile
 
 
-@pytest.mark.skipif("serves" not in POLICY.fields, reason="the policy has no such field")
 def test_how_servers_work_is_a_field_of_the_policy():
     setting = parse(["--serves", "batch"]).setting
     assert setting.policy == parse(["--policy", "serves=batch"]).setting.policy != parse([]).setting.policy
