@@ -63,7 +63,7 @@ def client_key(pk: int, name: str) -> dict[str, Any]:
     return {"age_s": _age(frame.at), "frame": body}
 
 
-def _as_it_lies(data: bytes | None) -> dict[str, Any]:
+def _as_it_lies(data: bytes | str | None) -> dict[str, Any]:
     if data is None:
         return {"age_s": None, "frame": None}
     at = msgspec.json.decode(data, type=_FrameStamp).at
