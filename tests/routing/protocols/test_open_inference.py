@@ -71,7 +71,9 @@ JSON = b'{"inputs":[{"name":"x","shape":[2,8],"datatype":"FP32","parameters":{"b
 TENSORS = bytes(range(64))
 
 
-@pytest.mark.parametrize("dimension", [10**4299, 10**18, 10**12, -(10**18)])
+@pytest.mark.parametrize(
+    "dimension", [10**4299, 10**18, 10**12, -(10**18)], ids=["huge", "18", "12", "negative"]
+)
 def test_large_dimensions_cost_no_time(dimension: int) -> None:
     shape = [dimension] * 31 + [2]
     body = json.dumps({"inputs": [{"shape": shape}] * 20}).encode()
