@@ -18,7 +18,10 @@ def same_origin(headers: Mapping[bytes, bytes]) -> bool:
     tells them apart (RFC 6455, 10.2). Only the host is compared: behind TLS termination the scheme
     of the page is not the one seen here. A client without ``Origin`` is no browser page: refused.
     """
-    origin = urlsplit(headers.get(b"origin", b"").decode("latin-1"))
+    try:
+        origin = urlsplit(headers.get(b"origin", b"").decode("latin-1"))
+    except ValueError:  # not a URL: an open bracket
+        return False
     host = headers.get(b"host", b"").decode("latin-1")
     return bool(origin.netloc) and origin.netloc.lower() == host.lower()
 

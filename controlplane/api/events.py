@@ -9,12 +9,13 @@ from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from controlplane.access.grants import Access
 from controlplane.api.base import ApiView
 from controlplane.api.cursor_pagination import newest_first
 from controlplane.api.filtered_lists import Filter, FilteredList
 from controlplane.api.openapi_operations import lists_newest
 from controlplane.api.serializers.events import EventSerializer
-from controlplane.models import AuditEntry, Event
+from controlplane.models import AuditEntry, Event, Fleet
 from controlplane.services.lookup import fleet_named
 
 
@@ -50,8 +51,17 @@ class EventList(ApiView):
     def get(self, request: Request) -> Response:
         audited = AuditEntry.objects.filter(write=OuterRef("write")).exclude(write="")
         rows = Event.objects.annotate(audited=Exists(audited)).filter(EVENTS.wanted(request))
-        rows = rows.filter(self.access.rows("fleet_name"))
+        rows = rows.filter(_seen_by(self.access))
         return newest_first(request, rows, partial(represent, audit=self.access.everywhere is not None))
+
+
+def _seen_by(access: Access) -> Q:
+    """Of a name that is used again, a role for some fleets sees nothing of the fleet that had it before: that
+    may have been another team's."""
+    if access.fleet_names() is None:
+        return Q()
+    since = Fleet.objects.filter(name=OuterRef("fleet_name"), created_at__lte=OuterRef("at"))
+    return access.rows("fleet_name") & (Q(fleet__isnull=False) | Q(Exists(since)))
 
 
 def represent(rows: Iterable[Any], *, audit: bool = True) -> list[dict[str, Any]]:

@@ -36,20 +36,18 @@ class _FrameStamp(msgspec.Struct):
 
 def overview(fleets: frozenset[str] | None = None) -> dict[str, Any]:
     """``{"age_s", "frame"}``. ``fleets``: those that it may tell of; None: all. Raises redis.RedisError."""
-    read = _as_it_lies(OVERVIEW_KEY)
-    if fleets is not None and read["frame"] is not None:
-        read["frame"] = orjson.Fragment(overview_of(bytes(read["frame"].contents), fleets))
-    return read
+    data = redis.client().get(OVERVIEW_KEY)
+    return _as_it_lies(data if data is None or fleets is None else overview_of(data, fleets))
 
 
 def fleet(name: str) -> dict[str, Any]:
     """As :func:`overview`, of one fleet."""
-    return _as_it_lies(fleet_key(name))
+    return _as_it_lies(redis.client().get(fleet_key(name)))
 
 
 def client_keys() -> dict[str, Any]:
     """As :func:`overview`, of all client keys."""
-    return _as_it_lies(CLIENT_KEYS_KEY)
+    return _as_it_lies(redis.client().get(CLIENT_KEYS_KEY))
 
 
 def client_key(pk: int, name: str) -> dict[str, Any]:
@@ -65,8 +63,7 @@ def client_key(pk: int, name: str) -> dict[str, Any]:
     return {"age_s": _age(frame.at), "frame": body}
 
 
-def _as_it_lies(key: str) -> dict[str, Any]:
-    data = redis.client().get(key)
+def _as_it_lies(data: bytes | str | None) -> dict[str, Any]:
     if data is None:
         return {"age_s": None, "frame": None}
     at = msgspec.json.decode(data, type=_FrameStamp).at

@@ -123,9 +123,11 @@ def _split_port(authority: str) -> tuple[str, int | None]:
     if not host.startswith("[") and rest.count(":") > 1:
         raise ValueError(f"put brackets around an IPv6 address: write http://[{authority}]")
     digits = rest.removeprefix(":")
-    if rest[0] != ":" or not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits[:6]) <= 65535:
+    is_number = rest[0] == ":" and digits.isascii() and digits.isdigit()
+    number = digits.lstrip("0")
+    if not is_number or not 1 <= len(number) <= 5 or (port := int(number)) > 65535:
         raise ValueError(f'"{digits}" is not a port: write a number from 1 to 65535')
-    return host, int(digits)
+    return host, port
 
 
 def _host(host: str) -> str:

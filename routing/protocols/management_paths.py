@@ -14,7 +14,7 @@ _READS = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 _NAMES = (
     # Stopping, sleeping, pausing.
-    r"shutdown|exit|quit|terminate|abort|abort_requests?|sleep|wake_?up|is_sleeping|pause|resume|is_paused"
+    r"shutdown|exit|quit|halt|terminate|abort|abort_requests?|sleep|wake_?up|is_sleeping|pause|resume|is_paused"
     r"|pause_generation|continue_generation|slow_down|freeze_gc|busy_threshold"
     r"|engine/(?:sleep|wake_up|(?:start|stop)_profile|(?:release|resume)_memory_occupation)"
     # Weights, memory and parallelism.
@@ -56,8 +56,10 @@ _REPOSITORY = re.compile(
 _WRITTEN = re.compile(
     rb"(?:/openai|/api)?(?:/v1)?/models(?:/|\Z)|/workflows(?:/|\Z)|/props(?:/|\Z)"
     rb"|/api/(?:pull|push|create|copy|delete|blobs)(?:/|\Z)|/v1/(?:cache|admin)(?:/|\Z)"
+    rb"|(?:/openai|/api)?/v[0-9]/(?:pull|delete|params|log-level|configs|hardware)(?:/|\Z)"
 )
-"""Reading is harmless there: TorchServe's and DJL's models and workflows, llama.cpp's and Ollama's models."""
+"""Reading is harmless there: TorchServe's and DJL's models and workflows, llama.cpp's and Ollama's models,
+Lemonade's and Cortex's settings."""
 
 _CALLED = re.compile(
     rb".*/models/(?:.+:[a-z]+|.+/(?:predict|infer|invoke|explain|classify|regress|generate))"

@@ -24,6 +24,10 @@ _LENGTH_OF_PART = re.compile(rb"(\r\ncontent-length:[ \t]*+)[0-9]++(?=[ \t]*+(?:
 _LONGEST_BOUNDARY = 70
 _MOST_DELIMITERS = 1000
 """Looked at in one form. Servers take about as many fields; a body full of them must not cost time."""
+_LONGEST_HEAD = 16_384
+"""Of a part. A longer one is not looked at: each of its bytes may cost time."""
+_MOST_OF_HEADS = 1 << 18
+"""Bytes of heads in one form. Parts behind these are not looked at."""
 _YES = frozenset({b"true", b"1", b"on", b"yes", b"t", b"y"})
 """As FastAPI reads the form field, whatever the case."""
 
@@ -73,7 +77,7 @@ def with_model(body: bytes, boundary: bytes, model: str) -> bytes:
 def _parts(body: bytes, boundary: bytes) -> Iterator[_Part]:
     """Those whose ends are here. What stands before the first delimiter and behind the last is no part."""
     delimiter = b"\r\n--" + boundary
-    head = -1
+    head, left = -1, _MOST_OF_HEADS
     at = -2 if body.startswith(delimiter[2:]) else body.find(delimiter)
     for _ in range(_MOST_DELIMITERS):
         if at == -1:
@@ -83,8 +87,11 @@ def _parts(body: bytes, boundary: bytes) -> Iterator[_Part]:
             # The boundary followed by anything else is data.
             at = body.find(delimiter, max(at + 1, 0))
             continue
-        blank = body.find(b"\r\n\r\n", head, at) if head >= 0 else -1
+        blank = body.find(b"\r\n\r\n", head, min(at, head + _LONGEST_HEAD)) if head >= 0 else -1
         if blank >= 0:
+            left -= blank - head
+            if left < 0:
+                return
             yield _Part(head, blank + 4, at)
         if behind[0] == b"--":
             return

@@ -11,6 +11,7 @@ wrong. What is asked of a server itself is in :mod:`routing.protocols.open_infer
 
 import re
 from math import prod
+from typing import Annotated
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
@@ -25,7 +26,7 @@ BYTES_PER_ELEMENT = 8.0
 BYTES_PER_BINARY_ELEMENT = 4.0
 """Of binary tensors whose shapes were not read: FP32."""
 
-_MOST_ELEMENTS = 1e12
+_MOST_ELEMENTS = 10**12
 _MOST_DIMENSIONS = 32
 """A longer shape is not multiplied: the time that takes grows with the square of its length."""
 _JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1,18})[ \t]*+(?=\r|\Z)", re.I)
@@ -33,7 +34,8 @@ _GENERATES = (b"/generate", b"/generate_stream")
 
 
 class _Tensor(msgspec.Struct):
-    shape: list[int] = []
+    shape: list[Annotated[int, msgspec.Meta(ge=0, le=_MOST_ELEMENTS)]] = []
+    """Dimensions of thousands of digits would take seconds to multiply."""
 
 
 class _InferRequest(msgspec.Struct):
@@ -98,6 +100,8 @@ def _elements(json: bytes | memoryview) -> int:
         if len(tensor.shape) > _MOST_DIMENSIONS:
             return 0
         total += prod(tensor.shape)
+        if total > _MOST_ELEMENTS:
+            return 0
     return total
 
 

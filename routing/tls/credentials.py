@@ -65,21 +65,41 @@ _TELLING = 4
 """Fewer of a token's characters at the end of a text are there by chance."""
 
 
+_RUN = re.compile(rb"\\+|[^\\]")
+_ESCAPES = rb"\\*+"
+"""More than one: JSON in a JSON string."""
+
+
 @functools.lru_cache(maxsize=256)
 def _written(token: bytes) -> re.Pattern[bytes]:
-    return re.compile(b"".join(_ways_to_write(code) for code in token))
+    """The replica writes what is searched, so no run of its characters is read again from each place in it:
+    quantifiers are possessive, and the pattern begins with none. So what escapes a token's first character
+    is left."""
+    first, *others = _RUN.findall(token)
+    # Once a run of backslashes: none before it, or it is written otherwise.
+    begin = rb"(?:(?<!\\)|(?!\\))" if first.startswith(b"\\") else b""
+    ways = [begin + _ways_to_write(first)]
+    ways += [run if run.isalnum() else _after_escapes(run) for run in others]
+    return re.compile(b"".join(ways))
 
 
-def _ways_to_write(code: int) -> bytes:
-    """A pattern of one character: letters and digits are written as they are everywhere."""
-    character = bytes((code,))
-    if character.isalnum():
-        return character
-    itself, number = re.escape(character), b"%02x" % code
-    named = {b"&": b"|&amp;", b"<": b"|&lt;", b">": b"|&gt;", b'"': b"|&quot;"}.get(character, b"")
-    # More than one backslash: JSON in a JSON string.
-    quoted = rb"|\\*(?i:u00%b)|(?i:%%%b)|&#0*%d;|(?i:&#x0*%b);" % (number, number, code, number)
-    return rb"(?:\\*%b%b%b)" % (itself, named, quoted)
+def _after_escapes(run: bytes) -> bytes:
+    ways = _ways_to_write(run)
+    return rb"(?:%b|%b%b)" % (ways, _ESCAPES, ways) if run.startswith(b"\\") else _ESCAPES + ways
+
+
+def _ways_to_write(run: bytes) -> bytes:
+    """A pattern of one character, or of backslashes in a row: letters and digits are written as they are
+    everywhere."""
+    if run.isalnum():
+        return run
+    code = run[0]
+    number = rb"(?:(?i:u00%02x|%%%02x|&#x0*+%02x;)|&#0*+%d;)" % (code, code, code, code)
+    if run.startswith(b"\\"):
+        # However often each is doubled.
+        return rb"(?:\\{%d,}+|%b(?:%b%b){%d})" % (len(run), number, _ESCAPES, number, len(run) - 1)
+    named = {b"&": b"|&amp;", b"<": b"|&lt;", b">": b"|&gt;", b'"': b"|&quot;"}.get(run, b"")
+    return rb"(?:%b%b|%b)" % (re.escape(run), named, number)
 
 
 def read_token(reference: str) -> bytes:

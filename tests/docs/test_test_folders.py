@@ -10,7 +10,6 @@ ELSEWHERE = {
     "controlplane/management/commands": "tests/controlplane/management: commands, as Django finds them",
     "controlplane/models": "tests/controlplane/services: rows, and services alone write them",
     "controlplane/system": "tests/controlplane/api/test_system.py: whole, as the API tells it",
-    "routing/tls": "tests/routing/proxy, tests/routing/master: with listeners and replicas that speak TLS",
 }
 """Package → the place of its tests, and why."""
 

@@ -115,6 +115,26 @@ async def test_a_stranger_opens_no_websocket(web: Site, path: str, origin: str |
     assert refused.value.response.status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("path", "origin"),
+    [
+        ("ws/nope", None),
+        ("", None),
+        ("ws/nope", "{url}"),
+        ("ws/overview", "http://["),
+        ("ws/nope", "http://["),
+        ("ws/overview", "http://a:99999"),
+    ],
+)
+async def test_an_odd_handshake_is_refused(web: Site, path: str, origin: str | None) -> None:
+    """It raised in the web process before anybody had signed in."""
+    given = origin and origin.replace("{url}", web.url)
+    with pytest.raises(websockets.InvalidStatus) as refused:
+        async with websockets.connect(f"ws://127.0.0.1:{web.port}/{path}", origin=given, open_timeout=30):
+            pass
+    assert refused.value.response.status_code == 403
+
+
 def test_the_matrix_has_every_address_of_the_inner_listeners() -> None:
     assert literals(admin_server) == {path for path in ADMIN if "{" not in path}
     drain = admin_server._DRAIN.pattern.replace("([^/]+)", "{}")

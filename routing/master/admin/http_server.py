@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from routing.contract import origin_check
 
@@ -94,8 +93,8 @@ def _parse(head: bytes, peer_is_loopback: bool) -> AdminRequest | None:
         if not colon or not name or name != name.strip():
             return None
         headers[name.lower()] = value.strip()
-    target = urlsplit(parts[1])
-    return AdminRequest(parts[0], target.path, target.query, headers, peer_is_loopback)
+    path, _, query = parts[1].partition("?")
+    return AdminRequest(parts[0], path, query, headers, peer_is_loopback)
 
 
 def _is_loopback(writer: asyncio.StreamWriter) -> bool:

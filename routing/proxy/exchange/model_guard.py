@@ -10,12 +10,13 @@ What is said inside a WebSocket is not read.
 
 from __future__ import annotations
 
+import re
 from math import inf
 
 from routing.balancing.pool.pool import Pool
 from routing.http.request_head import RequestHead
 from routing.protocols import named_models, openai_body
-from routing.protocols.path_forms import path_of
+from routing.protocols.path_forms import forms_of, path_of
 from routing.protocols.request_info import BadRequestBody
 from routing.protocols.strict_form import FormScan
 from routing.proxy.errors import RoutingError
@@ -29,9 +30,23 @@ _CALLS = (
     *(b"/chat/completions", b"/completions", b"/messages", b"/messages/count_tokens", b"/embeddings"),
     *(b"/rerank", b"/score", b"/responses", b"/audio/transcriptions", b"/audio/translations"),
     *(b"/audio/speech", b"/images/generations", b"/images/edits", b"/classify", b"/pooling", b"/embed"),
-    *(b"/tokenize", b"/detokenize", b"/generative_scoring", b"/moderations"),
+    *(
+        b"/tokenize",
+        b"/detokenize",
+        b"/generative_scoring",
+        b"/moderations",
+        b"/generate",
+        b"/generate_stream",
+    ),
+    *(b"/encode", b"/invocations", b"/completion", b"/infill", b"/embedding", b"/reranking", b"/predict"),
+    *(b"/apply-template",),
 )
-"""Calls in which a server takes its own default where no model is named."""
+"""Calls in which a server takes its own default where no model is named, also below paths that are listed."""
+_NO_CALL = re.compile(
+    rb"/v2/repository/index|(?:/openai)?/v1/(?:(?:files|uploads|batches)(?:/.+)?|responses/[^/]+/cancel)"
+)
+"""All that may be posted without a model, where ``inference`` is exposed: servers have calls that are in no
+list."""
 
 
 def body_is_needed(pool: Pool, head: RequestHead) -> bool:
@@ -86,11 +101,16 @@ def _check_named(head: RequestHead, pool: Pool, names: ModelNames) -> None:
     must name one."""
     route = head.route
     assert isinstance(route, RequestRoute)
-    path = path_of(route.target).rstrip(b"/")
     if not pool.exposed.host_is_shared or pool.protocol == "generic" or head.method != b"POST":
         return
-    if not path.endswith(_CALLS) or named_models.in_target(route.target).in_query:
+    target = named_models.in_target(route.target)
+    if target.in_query:
         return
+    forms = forms_of(path_of(route.target)) or ()
+    if not any(form.endswith(_CALLS) for form in forms):
+        listed = isinstance(pool.exposed.expose, list)
+        if listed or target.in_path or all(_NO_CALL.fullmatch(form) for form in forms):
+            return
     words = (
         f"the request names no model, and fleet {pool.name!r} shares a host with another: "
         f"send model: {_listed(names)}"

@@ -32,6 +32,25 @@ def test_each_url_has_one_normal_form(text: str, normal: str) -> None:
     assert normalise_url(normal) == normal
 
 
+@pytest.mark.parametrize("port", ["000095039", "0000000", "65536", "9" * 400])
+def test_a_port_is_checked_as_it_is_kept(port: str) -> None:
+    with pytest.raises(ValueError, match="is not a port"):
+        normalise_url(f"http://node:{port}")
+
+
+@given(
+    st.from_regex(
+        r"http://(a|\[::1\]|[0-9.]{7,12})(:0{0,6}[0-9]{1,8})?(/[a-z%.0-9]{0,5}){0,2}", fullmatch=True
+    )
+)
+def test_a_normal_form_is_its_own(text: str) -> None:
+    try:
+        normal = normalise_url(text)
+    except ValueError:
+        return
+    assert normalise_url(normal) == normal
+
+
 def test_a_url_comes_apart() -> None:
     assert parse_base_url("http://[::1]:9000/base") == BaseUrl("::1", 9000, "/base")
     assert parse_base_url("http://[::1]:9000/base").authority == "[::1]:9000"

@@ -38,7 +38,11 @@ MANAGEMENT = {
     "LM Studio": (
         *("POST /api/v1/models/load", "POST /api/v1/models/unload", "POST /api/v1/models/download"),
     ),
-    "Lemonade": ("POST /api/v1/load", "POST /api/v1/unload", "POST /v1/uninstall", "POST /api/v1/install"),
+    "Lemonade": (
+        *("POST /api/v1/load", "POST /api/v1/unload", "POST /v1/uninstall", "POST /api/v1/install"),
+        *("POST /v1/pull", "POST /api/v1/pull", "POST /v1/delete", "POST /v1/params", "POST /v1/log-level"),
+        *("POST /v1/halt", "GET /api/v1/halt"),
+    ),
     "vLLM": (
         *("POST /pause", "POST /resume", "GET /is_paused", "POST /scale_elastic_ep", "POST /collective_rpc"),
         *("POST /is_scaling_elastic_ep", "POST /reset_prefix_cache", "POST /reset_mm_cache", "POST /sleep"),
@@ -59,7 +63,10 @@ MANAGEMENT = {
     "whisper.cpp": ("POST /load",),
     "mistral.rs": ("POST /re_isq", "POST /v1/models/unload", "POST /v1/models/reload"),
     "Dynamo": ("POST /engine/start_profile", "POST /clear_kv_blocks", "POST /busy_threshold"),
-    "Cortex": ("POST /v1/models/pull", "DELETE /processManager/destroy", "POST /v1/engines/x/install"),
+    "Cortex": (
+        *("POST /v1/models/pull", "DELETE /processManager/destroy", "POST /v1/engines/x/install"),
+        *("PATCH /v1/configs", "POST /v1/hardware/activate"),
+    ),
     "LiteLLM": ("POST /model/new", "POST /key/generate", "POST /user/new", "POST /config/update"),
     "Stable Diffusion web UI": ("POST /sdapi/v1/unload-checkpoint", "POST /sdapi/v1/server-kill"),
     "Xinference": ("POST /v1/models", "DELETE /v1/models/x", "GET /v1/cluster/info", "POST /v1/admin/token"),

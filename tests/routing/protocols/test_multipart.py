@@ -204,3 +204,19 @@ def test_an_encoded_body_is_not_read(coding: bytes, encoded: bool) -> None:
     if encoded:
         with pytest.raises(BadRequestBody):
             openai_body.read(b"/v1/x", fields, MODEL + END)
+
+
+@pytest.mark.parametrize("fill", [b";a", b"; a=b", b"\r\n x", b"\r\nA: b"])
+def test_a_long_head_of_a_part_is_not_looked_at(fill: bytes) -> None:
+    head = b'--b\r\nContent-Disposition: form-data; name="model"' + fill * (1 << 19)
+    started = time.process_time()
+    assert multipart.read(head + b"\r\n\r\nyes\r\n" + MODEL + END, b"b") == ("yes", False)
+    assert multipart.read(head + b"\r\n\r\nno\r\n" + END, b"b") == ("", False)
+    assert time.process_time() - started < 0.05
+
+
+def test_many_long_heads_of_parts_cost_no_more() -> None:
+    part = b"--b\r\nContent-Disposition: form-data; name=stream" + b";a" * 8000 + b"\r\n\r\n1\r\n"
+    started = time.process_time()
+    assert multipart.read(part * 500 + MODEL + END, b"b") == ("", True)
+    assert time.process_time() - started < 0.25

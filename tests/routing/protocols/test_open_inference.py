@@ -71,6 +71,17 @@ JSON = b'{"inputs":[{"name":"x","shape":[2,8],"datatype":"FP32","parameters":{"b
 TENSORS = bytes(range(64))
 
 
+@pytest.mark.parametrize(
+    "dimension", [10**4299, 10**18, 10**12, -(10**18)], ids=["huge", "18", "12", "negative"]
+)
+def test_large_dimensions_cost_no_time(dimension: int) -> None:
+    shape = [dimension] * 31 + [2]
+    body = json.dumps({"inputs": [{"shape": shape}] * 20}).encode()
+    started = time.process_time()
+    assert open_inference.read(b"/v2/models/m/infer", b"", body, len(body)) == ("", False, len(body) / 8)
+    assert time.process_time() - started < 0.005
+
+
 def with_length(value: object) -> bytes:
     return b"\r\nContent-Type: x\r\ninference-Header-content-length:  %b \r\nA: b" % str(value).encode()
 

@@ -90,6 +90,7 @@ def check_odd_requests(running: Proxy) -> None:
         (b"nonsense\r\n\r\n", b"HTTP/1.1 400 "),
         (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", b"HTTP/1.1 400 "),
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"HTTP/1.1 431 "),
+        (b"GET //[ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"HTTP/1.1 404 "),
         (b"", b""),
     ):
         with socket.create_connection(("127.0.0.1", running.admin_port), timeout=10) as connection:

@@ -302,3 +302,29 @@ async def test_a_call_without_a_model_on_a_shared_host(rig: Rig) -> None:
         assert (refused.status, code_of(refused)) == (400, "model_missing")
         assert (await ask(client, f"POST /fleets/c{path}", b'{"prompt": "x"}')).status == 200
     assert len(server.requests) == 2
+
+
+async def test_a_call_without_a_model_however_its_path_is_written(rig: Rig) -> None:
+    server, client = await shared(rig), await rig.client()
+    call = "/v1/chat/completions"
+    paths = [
+        *("/v1/chat/completion%73", f"{call};x=1", f"{call}%3Fx", f"{call}/%00", f"{call}/", f"//{call}"),
+        *("/generate", "/generate_stream", "/invocations", "/completion", "/infill", "/embedding"),
+        *("/reranking", "/v1/reranking", "/predict", "/apply-template", "/encode", "/v1/anything/else"),
+    ]
+    for path in paths:
+        refused = await ask(client, f"POST /fleets/a{path}", b'{"prompt": "x"}')
+        assert (refused.status, code_of(refused)) == (400, "model_missing"), path
+    assert not server.requests
+    for path in ("/v1/files", "/v1/batches/x/cancel", "/v1/responses/x/cancel", "/v2/repository/index"):
+        assert (await ask(client, f"POST /fleets/a{path}", b"{}")).status == 200, path
+    for path in paths:
+        answer = await ask(client, f"POST /fleets/a{path}", b'{"model": "a", "prompt": "x"}')
+        assert answer.status == 200, path
+
+
+async def test_a_listed_path_needs_a_model_where_it_is_a_call(rig: Rig) -> None:
+    await shared(rig, expose=["/mine", "/generate"])
+    client = await rig.client()
+    assert (await ask(client, "POST /fleets/a/mine", b"{}")).status == 200
+    assert (await ask(client, "POST /fleets/a/generate", b"{}")).status == 400
