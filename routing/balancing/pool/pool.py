@@ -49,6 +49,9 @@ from routing.shared.shm_counters import SharedCounters
 
 __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "ReplicaExplanation"]
 
+LEAST_CHARGED, MOST_CHARGED = 1e-6, 1e6
+"""Whatever a request says of itself: sums of charges stay exact, and no client is served for nothing."""
+
 
 class Pool:
     """One fleet's replicas, strategy and policies. Lives over table swaps; see :meth:`replace`."""
@@ -280,6 +283,14 @@ class Pool:
         if now >= self._due:
             self._look_up(now)
         return "" if self._eligible else self._slow_path.reject(False, now).message
+
+    def charge(self, work: float) -> float:
+        """What a client is charged for a request of estimated ``work`` that gets a slot from the queue, in
+        requests of mean size. ``work``: as of :meth:`begin`."""
+        estimated, factors = self.speed.estimated(work), self._factors
+        if factors is not None:
+            estimated *= factors.get(frexp(estimated)[1], 1.0)
+        return min(MOST_CHARGED, max(LEAST_CHARGED, estimated / (self.speed.mean_work or 1.0)))
 
     def observe(self, seconds: float) -> None:
         """Record a latency: seconds from the complete request head to the last response byte."""
