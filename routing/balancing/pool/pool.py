@@ -16,6 +16,7 @@ from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.stated_work import StatedAttempt, StatedWork
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
@@ -287,10 +288,22 @@ class Pool:
     def charge(self, work: float) -> float:
         """What a client is charged for a request of estimated ``work`` that gets a slot from the queue, in
         requests of mean size. ``work``: as of :meth:`begin`."""
+        share = self._calibrated(work) / (self.speed.mean_work or 1.0)
+        return min(MOST_CHARGED, max(LEAST_CHARGED, share))
+
+    def by_stated_work(self, attempt: Attempt, stated: StatedWork) -> StatedAttempt:
+        """What replaces an attempt that was begun by stated work."""
+        return StatedAttempt(attempt, self._calibrated(stated.own), self.speed.estimated(stated.own))
+
+    def _calibrated(self, work: float) -> float:
         estimated, factors = self.speed.estimated(work), self._factors
-        if factors is not None:
-            estimated *= factors.get(frexp(estimated)[1], 1.0)
-        return min(MOST_CHARGED, max(LEAST_CHARGED, estimated / (self.speed.mean_work or 1.0)))
+        return estimated if factors is None else estimated * factors.get(frexp(estimated)[1], 1.0)
+
+    def reserves_memory(self, now: float) -> bool:
+        """Whether requests of this fleet reserve memory on an accelerator."""
+        if now >= self._due:
+            self._look_up(now)
+        return self._search.reserves_memory
 
     def observe(self, seconds: float) -> None:
         """Record a latency: seconds from the complete request head to the last response byte."""
@@ -387,7 +400,7 @@ class Pool:
         """Begin where a request may need more than the usual path, with a calibrated estimate of the work."""
         factors = self._factors
         work = uncalibrated_work
-        if factors is not None:
+        if factors is not None and not isinstance(work, StatedWork):
             work *= factors.get(frexp(work)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()

@@ -12,6 +12,7 @@ from math import inf
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.stated_work import own_estimate
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.client_source import client_number
 from routing.balancing.replica.state import Replica
@@ -155,7 +156,7 @@ def enqueue(
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     particular = bool(exchange.tried) or exchange.pinned is not None
-    client, charge = turns_of(exchange), pool.charge(exchange.work)
+    client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work))
     waiting.ticket = Ticket(
         waiting, request_rank(exchange), since, deadline, work, particular, client, charge
     )
