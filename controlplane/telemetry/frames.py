@@ -75,7 +75,7 @@ class QueueLive(msgspec.Struct, kw_only=True):
     queued_per_s: float = 0.0
     """Requests that had to wait, over the last WINDOW_S, as what follows."""
     full_per_s: float = 0.0
-    """Refused: the queue was full, or displaced by a higher priority."""
+    """Refused: the queue was full, or displaced by another request."""
     late_per_s: float = 0.0
     """Refused: they waited too long, or would have."""
     cold_per_s: float = 0.0

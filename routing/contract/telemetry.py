@@ -88,7 +88,7 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     queued: int = 0
     """Requests that had to wait in the queue."""
     queue_full: int = 0
-    """Requests rejected because the queue was full, or displaced by a higher priority."""
+    """Requests rejected because the queue was full, or displaced by another request."""
     queue_late: int = 0
     """Requests rejected because they waited too long in the queue, or would have."""
     cold: int = 0

@@ -6,9 +6,9 @@ fixed bytes, and in each hole a value in that field's grammar: no hole can hold 
 the same name at the same position, and no rule looks at two of these values together. So only the bytes of
 the holes need a check. Any other head is checked as a whole.
 
-Of the fields that this hop acts upon, only these can be holes: Content-Length, X-Request-Id, Traceparent, and
-the field with the client's credential. If the checked head had a client key, which is removed, the later one
-must have one too; if it had none, the later one must have none.
+Of the fields that this hop acts upon, only these can be holes: Content-Length, X-Request-Id, Traceparent,
+X-Switchyard-Work, and the field with the client's credential. If the checked head had a client key, which is
+removed, the later one must have one too; if it had none, the later one must have none.
 
 Source: partial templates as in differential deserialization (Suzumura, Takase and Tatsubori, "Optimizing
 Web Services Performance by Differential Deserialization", ICWS 2005), for one line-based grammar.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from routing.http.hop_by_hop_headers import CLIENT_KEY, CREDENTIAL_HEADERS, HANDLED, REQUEST_ID
+from routing.http.hop_by_hop_headers import CLIENT_KEY, CREDENTIAL_HEADERS, HANDLED, REQUEST_ID, WORK
 from routing.http.limits import ConnectionLimits
 from routing.http.request_head import RequestHead
 from routing.http.stray_keys import BASIC, KEY_BEGINS
@@ -29,8 +29,14 @@ MAX_CACHED_HEAD = 4096
 """Bytes of a head that is worth keeping."""
 
 _FIELD = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
-_DIGITS, _ID, _TRACE, _TEXT, _KEY, _NO_KEY = range(6)
-_KINDS = {b"content-length": _DIGITS, b"x-request-id": _ID, b"traceparent": _TRACE}
+_DIGITS, _ID, _TEXT, _KEY, _NO_KEY, _TRACE, _WORK = range(7)
+_WORK_FIELD = b"x-switchyard-work"
+_KINDS = {
+    b"content-length": _DIGITS,
+    b"x-request-id": _ID,
+    b"traceparent": _TRACE,
+    _WORK_FIELD: _WORK,
+}
 _TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
 
 
@@ -81,11 +87,16 @@ class HeadTemplate:
                 if REQUEST_ID.match(value) is None:
                     return None
                 head.request_id = value
-            elif kind == _TRACE:
-                trace = TRACEPARENT.match(value)
-                if trace is None:
-                    return None
-                head.trace = trace[1]
+            elif kind >= _TRACE:
+                if kind == _WORK:
+                    if WORK.match(value) is None:
+                        return None
+                    head.work = float(value)
+                else:
+                    trace = TRACEPARENT.match(value)
+                    if trace is None:
+                        return None
+                    head.trace = trace[1]
             elif _TEXT_VALUE.match(value) is None:
                 return None
             elif kind != _TEXT:
@@ -131,7 +142,8 @@ def build_template(
         return None
     if (b"traceparent" in names) != (head.trace is not None):
         return None
-    varied = frozenset() if older is None else older.names
+    # Stated work is always a hole: others pay nothing for a value that a template might have fixed.
+    varied = frozenset((_WORK_FIELD,)) if older is None else older.names | {_WORK_FIELD}
     found = [
         match
         for match in fields

@@ -24,7 +24,7 @@ HANDLED = re.compile(
     rb"|proxy-(?:connection|authorization|client-ip)|expect|via|max-forwards|f(?:orwarded|astly-client-ip)"
     rb"|wl-proxy-client-ip"
     rb"|x-(?:a(?:pi-key|zure-(?:clientip|socketip)|ppengine-user-ip)|forwarded(?:-[^:\r]*+)?"
-    rb"|re(?:quest-(?:id|timeout-ms)|al-ip|write-url|mote-(?:ip|addr))|switchyard-(?:fleet|replica)"
+    rb"|re(?:quest-(?:id|timeout-ms)|al-ip|write-url|mote-(?:ip|addr))|switchyard-(?:fleet|replica|work)"
     rb"|origin(?:al-(?:url|host|forwarded-for)|ating-ip)|c(?:lient-ip|luster-client-ip)|true-client-ip"
     rb"|http-method(?:-override)?|method-override"
     rb"|envoy-(?:external-address|original-(?:path|host)))):"
@@ -36,6 +36,8 @@ CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key"})
 CLIENT_KEY = re.compile(rb"(?:\A|[ \t,])(" + PREFIX.encode() + rb"[^ \t,]*+)")
 """Finds a client key in the value of such a field, behind whatever scheme it stands."""
 REQUEST_ID = re.compile(rb"[\x21-\x7e]{1,128}+\Z")
+WORK = re.compile(rb"(?=[0-9.]*[1-9])[0-9]{1,9}+(?:\.[0-9]{1,6}+)?\Z")
+"""Above 0 and below a billion."""
 _MILLISECONDS = re.compile(rb"0*+[1-9][0-9]{0,8}+\Z")
 _NEVER_NOMINATED = frozenset({b"content-length", b"close", b"keep-alive"})
 _DROPPED = frozenset(
@@ -166,6 +168,8 @@ class _RareFields:
             self._upgrades += members(value)
         elif name == b"x-switchyard-fleet":
             head.fleet = value
+        elif name == b"x-switchyard-work":
+            self._work(value)
         elif name == b"expect":
             if value.lower() != b"100-continue":
                 raise RequestRefused(417, "unknown_expectation", "the only known expectation is 100-continue")
@@ -215,6 +219,12 @@ class _RareFields:
             raise RequestRefused(400, "bad_request_timeout", words)
         self._head.time_limit_s = int(value) / 1000
         return True
+
+    def _work(self, value: bytes) -> None:
+        if self._head.work is not None or WORK.match(value) is None:
+            words = "X-Switchyard-Work must be one decimal number above 0, below 1000000000"
+            raise RequestRefused(400, "bad_work", words + ", with at most six decimals")
+        self._head.work = float(value)
 
     def _max_forwards(self, value: bytes) -> bool:
         if self._head.method != b"OPTIONS":

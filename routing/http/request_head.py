@@ -28,6 +28,7 @@ class RequestHead:
         "trace",
         "upgrade",
         "via",
+        "work",
     )
 
     def __init__(self, method: bytes, target: bytes, minor: int) -> None:
@@ -59,6 +60,8 @@ class RequestHead:
         """The id in ``traceparent``; ``None``: no trace has begun."""
         self.time_limit_s = 0.0
         """Set by the client for the whole of this request (``X-Request-Timeout-Ms``); 0: none."""
+        self.work: float | None = None
+        """Units of work that the client states (``X-Switchyard-Work``), above 0; ``None``: it does not."""
         self.upgrade = False
         """Whether it asks for a WebSocket (RFC 6455 §4.1): the only protocol that may follow here."""
         self.plain = minor == 1

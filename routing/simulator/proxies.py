@@ -11,7 +11,7 @@ from math import inf
 
 from routing.balancing.admission.admission_queue import LOOK_EVERY_S, AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, Attempt, Pool
 from routing.balancing.replica.state import Replica
@@ -213,7 +213,7 @@ class SimulatedExchange:
         self._tried = (*self._tried, attempt.replica)
         return True
 
-    # --- waiting for a place (routing.balancing.admission.request_queue.Waiter)
+    # --- waiting for a place (routing.balancing.admission.ticket.Waiter)
     # -------------------------------------
 
     def _line_up(self, refusal: Rejection, now: float) -> bool:

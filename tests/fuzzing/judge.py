@@ -25,7 +25,7 @@ HOP = frozenset(
     b"transfer-encoding upgrade".split()
 )
 REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
-READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica"))
+READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica", b"x-switchyard-work"))
 WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via", b"traceparent")
 MADE_UP = re.compile(rb"(?:x-forwarded(?:-.*)?|forwarded|x-real-ip|true-client-ip)\Z")
 """What a client says about itself."""

@@ -7,6 +7,10 @@ slot looks whose request is first of all: its own is served at once, or another 
 does not overtake those that wait, in whichever worker. Only where the strategy weighs the wait against a
 slower slot (``weighs_waiting``) does it take a slot that nobody waits for.
 
+So that clients take turns on the whole host, a class has one virtual time, and a client one start tag, in all
+workers (:mod:`routing.balancing.admission.start_tags`). A worker shows the tag of the request that is first,
+and whose tag that is: of two requests of one client in two workers the older one is first.
+
 A worker that was woken may be unable to use the slot, or may be stopped. So each worker with a queue also
 looks by itself every :data:`LOOK_EVERY_S`, and then takes what is free, whoever is first. That also bounds
 what a lost wake-up costs.
@@ -21,8 +25,10 @@ from typing import Protocol
 
 from routing.balancing.admission.free_slots import FreeSlots
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.request_queue import CLASSES, RequestQueue, Ticket
+from routing.balancing.admission.request_queue import CLASSES, RequestQueue
 from routing.balancing.admission.service_rate import ServiceRate
+from routing.balancing.admission.start_tags import FLOWS, StartTags
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
@@ -43,10 +49,18 @@ LATE_BY = 1.5
 # Fields of a fleet's cell.
 WAITING = 0
 ENDED = 1
-ELDEST = 2
+SINCE = 2
 """And the fields behind it, one a class: since when its first waits, 0: nobody does."""
-LENGTH = ELDEST + CLASSES
+LENGTH = SINCE + CLASSES
 """Likewise: how many wait."""
+START = LENGTH + CLASSES
+"""The start tag of its first."""
+FLOW = START + CLASSES
+"""Whose that is, as :class:`StartTags` numbers clients."""
+VIRTUAL_TIME = FLOW + CLASSES
+"""The tag that was served last."""
+CLIENTS = VIRTUAL_TIME + CLASSES
+"""How many clients wait."""
 
 
 class QueueWaker(Protocol):
@@ -73,7 +87,7 @@ class AdmissionQueue:
     """One pool's queue, and what the other workers of the host show of theirs."""
 
     def __init__(self, fleet: str, counters: FleetCounters, shared: SharedCounters | None) -> None:
-        self.queue = RequestQueue()
+        self.queue = RequestQueue(self._tags_of)
         self.policy = Queue()
         """Of the queue, the one in force."""
         self.size = self.policy.size
@@ -104,9 +118,17 @@ class AdmissionQueue:
         if cells is not None and cells is not before:
             cells.write(WAITING, len(self.queue))
             self._show(*range(CLASSES))
+        for order in self.queue.orders:
+            order.tags.share()
+
+    def _tags_of(self, rank: int) -> StartTags:
+        shared = self._shared
+        return StartTags(f"fleet/{self._fleet}/turns/{rank}", None if self._cells is None else shared)
 
     def unshare(self) -> None:
         """The fleet is gone."""
+        for order in self.queue.orders:
+            order.tags.unshare()
         if self._shared is not None and self._cells is not None:
             self._shared.release(self._cells)
             self._cells = None
@@ -116,7 +138,12 @@ class AdmissionQueue:
         cells, queue = self._cells, self.queue
         if cells is not None:
             for rank in ranks:
-                cells.write(ELDEST + rank, queue.eldest(rank))
+                first = queue.first_of(rank)
+                if first is not None:
+                    cells.write(START + rank, first.start)
+                    cells.write(FLOW + rank, first.client % FLOWS)
+                    cells.write(CLIENTS + rank, queue.order(rank).clients)
+                cells.write(SINCE + rank, 0.0 if first is None else first.since)
                 cells.write(LENGTH + rank, queue.counts[rank])
 
     def look_at_peers(self) -> None:
@@ -140,16 +167,17 @@ class AdmissionQueue:
         """Join the queue, for a slot at the replica that is ``preferred``. Returns a rejection if there is no
         room, or if the request would come too late."""
         max_wait_s = ticket.deadline - now
-        ahead = self._ahead_of(ticket.rank)
-        if self.rate.known and self.rate.wait_for(ahead + 1) > LATE_BY * max_wait_s:
+        if self._cells is not None:
+            rank = ticket.rank
+            self.queue.order(rank).catch_up(self._cells.siblings_max(VIRTUAL_TIME + rank))
+        if self.rate.known and self.rate.wait_for(self._ahead_of(ticket) + 1) > LATE_BY * max_wait_s:
             self._counters.queue_late += 1
             return self._rejection("queue_late", f"would wait longer than its limit of {max_wait_s:.3g} s")
         if not self._take_room():
-            last = self.queue.last
-            if last is None or last.rank <= ticket.rank:
-                self._counters.queue_full += 1
-                return self._full()
             self._counters.queue_full += 1
+            last = self.queue.gives_way(ticket)
+            if last is None:
+                return self._full()
             self.leave(last)
             last.waiter.preempted(now)
             if not self._take_room():
@@ -163,14 +191,17 @@ class AdmissionQueue:
         self.waker.serve_soon(self)
         return None
 
-    def leave(self, ticket: Ticket) -> None:
-        """The request waits no longer."""
-        if self.queue.leave(ticket):
+    def leave(self, ticket: Ticket, served: bool = False) -> None:
+        """The request waits no longer. ``served``: it has a slot."""
+        if self.queue.leave(ticket, served):
             self._set_target(ticket, None)
             for device in ticket.reserved:
                 device.unreserve(ticket)
             if self._cells is not None:
                 give_back(self._cells, WAITING, 1)
+                if served:
+                    rank = ticket.rank
+                    self._cells.write(VIRTUAL_TIME + rank, self.queue.order(rank).virtual_time)
             self._show(ticket.rank)
             self.look_at_peers()
 
@@ -201,7 +232,7 @@ class AdmissionQueue:
 
     def found(self, ticket: Ticket, now: float) -> None:
         """It has found a slot."""
-        self.leave(ticket)
+        self.leave(ticket, served=True)
         counts = self._counters.waited
         bucket = bucket_of(now - ticket.since)
         counts[bucket] = counts.get(bucket, 0) + 1
@@ -211,12 +242,21 @@ class AdmissionQueue:
             return len(self.queue) < self.size
         return take(self._cells, WAITING, 1, self.size)
 
-    def _ahead_of(self, rank: int) -> float:
-        """How many are served before a newcomer of that class."""
-        cells, ahead = self._cells, float(sum(self.queue.counts[: rank + 1]))
+    def _ahead_of(self, ticket: Ticket) -> float:
+        """How many are served before a newcomer, at most: those of higher classes, and of its own class as
+        many of each client as of its own."""
+        cells, rank, counts = self._cells, ticket.rank, self.queue.counts
+        order = self.queue.order(rank)
+        higher, same, clients = float(sum(counts[:rank])), float(counts[rank]), float(order.clients)
         if cells is not None:
-            ahead += sum(cells.siblings_sum(LENGTH + higher) for higher in range(rank + 1))
-        return ahead
+            higher += sum(cells.siblings_sum(LENGTH + one) for one in range(rank))
+            same += cells.siblings_sum(LENGTH + rank)
+            clients += sum(
+                cells.view[sibling + CLIENTS + rank]
+                for sibling in cells.siblings
+                if cells.view[sibling + LENGTH + rank]
+            )
+        return higher + min(same, (order.waiting(ticket.client) + 1) * clients)
 
     def _full(self) -> Rejection:
         size = self.size
@@ -272,13 +312,17 @@ class AdmissionQueue:
             return None
         view, best, found = cells.view, None, None
         if first is not None:
-            best = (first.rank, first.since)
+            best = (first.rank, first.start, first.since)
         for worker, cell in cells.others:
             for rank in range(CLASSES):
-                since = view[cell + ELDEST + rank]
+                since = view[cell + SINCE + rank]
                 if since:
-                    if best is None or (rank, since) < best:
-                        best, found = (rank, since), worker
+                    if best is None or rank <= best[0]:
+                        # It may have shown its tag before another worker served the same client.
+                        served = self.queue.order(rank).tags.of(int(view[cell + FLOW + rank]))
+                        turn = (rank, max(view[cell + START + rank], served), since)
+                        if best is None or turn < best:
+                            best, found = turn, worker
                     break
         return found
 
@@ -290,6 +334,9 @@ class AdmissionQueue:
             self.leave(ticket)
             self._counters.queue_late += 1
             ticket.waiter.timed_out(now)
+        if self._cells is not None:
+            # Other workers may have served whose request is first here: then another may be first by now.
+            self._show(*(rank for rank in range(CLASSES) if queue.counts[rank]))
         found, asked = not len(queue), 0
         slots, self._slots_freed = max(1, self._slots_freed), 0
         for ticket in queue:

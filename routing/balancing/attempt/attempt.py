@@ -246,6 +246,11 @@ class Attempt:
                 replica.memory.give_back(self)
             slot_freed(replica)
 
+    @property
+    def own_work(self) -> float:
+        """The estimate of its work by which it is learned from: whatever its client has stated."""
+        return self.work
+
     def _uncalibrated_work(self) -> float:
         """The estimate of its work before calibration."""
         try:

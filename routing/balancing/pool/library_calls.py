@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
@@ -85,7 +85,7 @@ class ThreadSafePool:
 
 class LibraryCall:
     """One call of the library: it has a slot, was rejected, or waits
-    (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+    (:class:`routing.balancing.admission.ticket.Waiter`)."""
 
     def __init__(
         self,
@@ -124,7 +124,8 @@ class LibraryCall:
             self.attempt = found
         elif timeout_s > 0 and found.max_wait_s:
             work = self._work or pool.speed.mean_work
-            self._ticket = Ticket(self, _RANK, now, now + timeout_s, work, bool(self._tried))
+            client, charge = client_number(self._client), pool.charge(self._work)
+            self._ticket = Ticket(self, _RANK, now, now + timeout_s, work, bool(self._tried), client, charge)
             self.rejection = pool.admission.join(self._ticket, found.preferred, now)
         else:
             self.rejection = found
@@ -190,7 +191,9 @@ class LibraryCall:
         self.on_decided()
 
     def preempted(self, now: float) -> None:
-        self.rejection = Rejection("queue_full", "another call took its place in the queue", None)
+        self.rejection = Rejection(
+            "queue_full", "the queue is full, and a call of a client with less in it took its place", None
+        )
         self.on_decided()
 
 

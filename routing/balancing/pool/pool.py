@@ -16,6 +16,7 @@ from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.stated_work import StatedAttempt, StatedWork
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.service_shape import prior_of
 from routing.balancing.learning.shared_learning import SharedLearning
@@ -49,6 +50,9 @@ from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
 
 __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "ReplicaExplanation"]
+
+LEAST_CHARGED, MOST_CHARGED = 1e-6, 1e6
+"""Whatever a request says of itself: sums of charges stay exact, and no client is served for nothing."""
 
 
 class Pool:
@@ -283,6 +287,26 @@ class Pool:
             self._look_up(now)
         return None if self._eligible else self._slow_path.reject(False, now)
 
+    def charge(self, work: float) -> float:
+        """What a client is charged for a request of estimated ``work`` that gets a slot from the queue, in
+        requests of mean size. ``work``: as of :meth:`begin`."""
+        share = self._calibrated(work) / (self.speed.mean_work or 1.0)
+        return min(MOST_CHARGED, max(LEAST_CHARGED, share))
+
+    def by_stated_work(self, attempt: Attempt, stated: StatedWork) -> StatedAttempt:
+        """What replaces an attempt that was begun by stated work."""
+        return StatedAttempt(attempt, self._calibrated(stated.own), self.speed.estimated(stated.own))
+
+    def _calibrated(self, work: float) -> float:
+        estimated, factors = self.speed.estimated(work), self._factors
+        return estimated if factors is None else estimated * factors.get(frexp(estimated)[1], 1.0)
+
+    def reserves_memory(self, now: float) -> bool:
+        """Whether requests of this fleet reserve memory on an accelerator."""
+        if now >= self._due:
+            self._look_up(now)
+        return self._search.reserves_memory
+
     def observe(self, seconds: float) -> None:
         """Record a latency: seconds from the complete request head to the last response byte."""
         counts = self.counters.latency
@@ -378,7 +402,7 @@ class Pool:
         """Begin where a request may need more than the usual path, with a calibrated estimate of the work."""
         factors = self._factors
         work = uncalibrated_work
-        if factors is not None:
+        if factors is not None and not isinstance(work, StatedWork):
             work *= factors.get(frexp(work)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()

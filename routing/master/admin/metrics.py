@@ -41,7 +41,7 @@ _HELP = {
     "spilled": "Attempts at replicas of a site other than the proxy's.",
     "stayed": "Attempts at replicas of the own site, or of no site, if other sites have replicas.",
     "queued": "Requests that had to wait in the queue.",
-    "queue_full": "Requests rejected because the queue was full, or displaced by a higher priority.",
+    "queue_full": "Requests rejected because the queue was full, or displaced by another request.",
     "queue_late": "Requests rejected because they waited too long in the queue, or would have.",
     "cold": "Requests rejected because every replica was still loading.",
     "affinity_kept": "Requests sent to the replica of their affinity key.",

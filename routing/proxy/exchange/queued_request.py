@@ -10,11 +10,14 @@ from collections.abc import Callable
 from math import inf
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.stated_work import own_estimate
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
+from routing.balancing.replica.client_source import client_number
 from routing.balancing.replica.state import Replica
 from routing.contract.priority import PRIORITIES
+from routing.contract.trusted_proxies import client_group
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import affinity_key, local_reply, timeouts
 from routing.proxy.exchange.state import ExchangeState
@@ -29,7 +32,7 @@ OnAdmitted = Callable[[Attempt, float], None]
 
 
 class QueuedRequest:
-    """One exchange in a queue (:class:`routing.balancing.admission.request_queue.Waiter`)."""
+    """One exchange in a queue (:class:`routing.balancing.admission.ticket.Waiter`)."""
 
     __slots__ = ("_dropped_by", "_exchange", "_failure", "_key", "_pool", "_refusal", "_start", "ticket")
 
@@ -98,7 +101,10 @@ class QueuedRequest:
 
     def preempted(self, now: float) -> None:
         self._exchange.stop_waiting()
-        words = f"a request of higher priority took its place in the queue of fleet {self._pool.name}"
+        words = (
+            f"the queue of fleet {self._pool.name} is full, and a request of higher priority, or of a client "
+            "with less in it, took its place"
+        )
         self._answer("queue_full", words, self._pool.admission.retry_after())
 
     def leave(self) -> None:
@@ -150,7 +156,10 @@ def enqueue(
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     particular = bool(exchange.tried) or exchange.pinned is not None
-    waiting.ticket = Ticket(waiting, request_rank(exchange), since, deadline, work, particular)
+    client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work))
+    waiting.ticket = Ticket(
+        waiting, request_rank(exchange), since, deadline, work, particular, client, charge
+    )
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.wait_for(waiting)
@@ -159,6 +168,13 @@ def enqueue(
         words = f"{refused.message}; {refusal.message}"
         refused = Rejection(refused.code, words, refused.retry_after_s)
     local_reply.reply_no_replica(exchange, refused, failure)
+
+
+def turns_of(exchange: ExchangeState) -> int:
+    """The client with which the request takes turns: its key, where keys are in use, else its address (of
+    IPv6 the /64, which is one subscriber's)."""
+    caller = exchange.caller()
+    return client_number(client_group(caller.decode("latin-1")).encode() if b":" in caller else caller)
 
 
 def request_rank(exchange: ExchangeState) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
+from routing.balancing.attempt.stated_work import StatedWork
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.http.request_head import RequestHead
@@ -108,6 +109,15 @@ def resolve(table: Table, route: RequestRoute, default_of_caller: DefaultFleet) 
         words = "the request names no fleet, and there is no default fleet"
         raise RoutingError(404, "no_fleet_named", words, lists_fleets=True)
     return default
+
+
+def use_stated_work(exchange: ExchangeState, pool: Pool, now: float) -> None:
+    """Have the request's replica picked by the work that its client states. Not where requests reserve
+    memory: who states too little would crash a server."""
+    stated = exchange.head.work
+    assert stated is not None
+    if not pool.reserves_memory(now):
+        exchange.work = StatedWork(stated, exchange.work)
 
 
 def is_worth_collecting(protocol: str, head: RequestHead) -> bool:

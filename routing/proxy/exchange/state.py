@@ -141,7 +141,8 @@ class ExchangeState:
     model: str
     """That a JSON body names, as it is forwarded; empty: it was not read for that."""
     work: float
-    """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response."""
+    """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response. A
+    :class:`routing.balancing.attempt.stated_work.StatedWork` where its client has stated it."""
 
     pinned: PinnedReplica | None
     """The only replica that can serve it; ``None``: any of the fleet can."""

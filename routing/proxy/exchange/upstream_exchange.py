@@ -13,6 +13,7 @@ from time import monotonic
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.attempt.stated_work import StatedWork
 from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
@@ -72,8 +73,11 @@ class UpstreamExchange(AttemptOwner):
         """The fleet is known: count the request there, and start an attempt. Raises :class:`RoutingError`."""
         if self.client.head_s:
             request_limits.check_head_time(pool, self.client.head_s)
-        if not self.head.route.opens & pool.requires:  # type: ignore[attr-defined]
+        head = self.head
+        if not head.route.opens & pool.requires:  # type: ignore[attr-defined]
             exposure_guard.check(self, pool)
+        if head.work is not None:
+            router.use_stated_work(self, pool, now)
         self.pool = pool
         pool.request_seen()
         pool.counters.in_flight += 1
@@ -92,7 +96,8 @@ class UpstreamExchange(AttemptOwner):
         ``found``: the attempt itself, if the request was queued. ``dropped_by``: a replica to try again only
         if no other has a slot."""
         tried = self.tried if dropped_by is None else queued_request.excluded(self, pool, dropped_by, now)
-        limit_s = self.head.time_limit_s
+        head = self.head
+        limit_s = head.time_limit_s
         if found is not None:
             attempt: Attempt | Rejection = found
         elif self.pinned is not None:
@@ -107,6 +112,8 @@ class UpstreamExchange(AttemptOwner):
             start = partial(self._admitted, pool, failure, fresh)
             queued_request.enqueue(self, pool, attempt, failure, dropped_by, start, now)
             return
+        if head.work is not None and isinstance(self.work, StatedWork):
+            attempt = pool.by_stated_work(attempt, self.work)
         if failure is not None:
             # If another replica serves the request, the fault was the first replica's.
             attempt.monitor()
@@ -130,7 +137,7 @@ class UpstreamExchange(AttemptOwner):
         elif self.body_charge is None:
             # As _send, without the call: a body that is counted comes in pieces, or is large.
             self.upstream = upstream
-            is_head = self.head.method == b"HEAD"
+            is_head = head.method == b"HEAD"
             upstream.send(self, request_bytes(self, endpoint, self.body_bytes), is_head, False)
         else:
             self._send(endpoint, upstream)
@@ -396,7 +403,7 @@ class UpstreamExchange(AttemptOwner):
             return None
         if response is None and self.upload is not None and not self.upload.complete:
             return None
-        return attempt.started, self.progressed_at, attempt.work
+        return attempt.started, self.progressed_at, attempt.own_work
 
     def replica_lost(self, reason: str, *, in_any_case: bool) -> None:
         upstream, response = self.upstream, self.streaming_response

@@ -83,6 +83,33 @@ def test_what_is_not_alike_is_left_to_the_whole_check(old: bytes, new: bytes) ->
     assert made.recognise(USUAL, 0) is not None
 
 
+STATED = USUAL.replace(b"\r\nContent-Type", b"\r\nX-Switchyard-Work: 12.5\r\nContent-Type")
+
+
+def test_stated_work_is_read_from_each_head_and_not_forwarded() -> None:
+    """Also if it was the same in the two heads that the template is made of: it is never fixed."""
+    for before in (STATED.replace(b"one", b"two"), STATED.replace(b"12.5", b"7"), USUAL):
+        made = template(STATED, before)
+        assert made is not None
+        for value in (b"1", b"12.5", b"999999999.999999"):
+            other = STATED.replace(b"12.5", value)
+            head = made.recognise(other, 0)
+            assert head is not None
+            assert what(head) == what(parse(other))
+            assert (head.work, b"work" in head.fields.lower()) == (float(value), False)
+
+
+@pytest.mark.parametrize("value", [b"", b"0", b"-1", b"1e3", b"1000000000", b"1 ", b"00-7b-8c-01", b"nan"])
+def test_no_head_with_other_work_is_recognised(value: bytes) -> None:
+    made = template(STATED, STATED.replace(b"12.5", b"7"))
+    assert made is not None
+    assert made.recognise(STATED.replace(b"12.5", value), 0) is None
+    assert made.recognise(USUAL, 0) is None
+    without = template(USUAL)
+    assert without is not None
+    assert without.recognise(STATED, 0) is None
+
+
 def test_an_incomplete_head_is_not_recognised() -> None:
     made = template(USUAL)
     assert made is not None

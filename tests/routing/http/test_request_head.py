@@ -108,6 +108,7 @@ def test_at_an_offset() -> None:
         (b"Connection: close, \r\nA:  two  ", b"\r\nA:  two  "),
         (b"X-Forwarded-Proto: https\r\nA: 1", b"\r\nA: 1"),
         (b"x-switchyard-fleet: f\r\nA: 1", b"\r\nA: 1"),
+        (b"X-Switchyard-Work: 2.5 \r\nA: 1", b"\r\nA: 1"),
         (b"Hostile: 1\r\nViaduct: 2\r\nTerse: 3\r\nExpectation: 4", None),
     ],
 )

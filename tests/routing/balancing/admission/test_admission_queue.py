@@ -9,8 +9,9 @@ from hypothesis import strategies as draw
 
 from routing.balancing.admission.admission_queue import WAITING, AdmissionQueue, QueueWaker
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.request_queue import RequestQueue, Ticket
+from routing.balancing.admission.request_queue import RequestQueue
 from routing.balancing.admission.service_rate import ServiceRate
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.attempt.tunnel import TunnelAttempt

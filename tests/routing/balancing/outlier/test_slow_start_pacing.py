@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from routing.balancing.admission.request_queue import Ticket
+from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.outcome import Outcome
 
 PLACES = {"strategy": "round_robin", "max_concurrency": 2}
