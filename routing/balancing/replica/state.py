@@ -17,6 +17,7 @@ Who sets the fields of :class:`Replica` (a test compares this list with the code
 - ``learning.tail_weight``: favour
 - ``outlier.effective_weight``: ramp, share, concurrency, limit, limited, slot_freed, weighed_by,
   weighed_spec, and cost, of which ramp is a part
+- ``outlier.inspection``: inspected
 - ``outlier.outlier_detector``: last_heard_at, if it refused a request, or another worker has let it back
 - ``admission.memory_leases``: memory
 - ``admission.fleet_warmup``: checking_since
@@ -33,7 +34,12 @@ from routing.balancing.replica.device_memory import ReplicaMemory
 from routing.balancing.replica.learned_state import UNKNOWN_BY_LOAD, LatencyMemory, LearnedSpeed, SpeedByLoad
 from routing.balancing.replica.load_reports import LoadReports
 from routing.balancing.replica.outcome_totals import OutcomeTotals
-from routing.balancing.replica.outlier_state import EjectionState, FailureLoad, SlowStartState
+from routing.balancing.replica.outlier_state import (
+    DoubtState,
+    EjectionState,
+    FailureLoad,
+    SlowStartState,
+)
 from routing.balancing.replica.prefix_cache_index import EMPTY_INDEX
 from routing.balancing.replica.upstream_address import UpstreamAddress, UpstreamSecurity
 from routing.contract.table import ReplicaSpec, Tls
@@ -75,6 +81,7 @@ class Replica:
         "checking_since",
         "concurrency",
         "cost",
+        "doubt",
         "draw_seed",
         "ejection",
         "endpoint",
@@ -85,6 +92,7 @@ class Replica:
         "favour",
         "first_byte",
         "in_flight",
+        "inspected",
         "last_heard_at",
         "latency",
         "latency_memory",
@@ -177,6 +185,9 @@ class Replica:
         """Of those in flight in this worker, those whose silence is not judged: tunnels, requests of clients
         with a short deadline, and those that their clients are still sending."""
         self.ejection = EjectionState()
+        self.inspected = False
+        """Whether the next response is to be looked at as a whole. Read for each response."""
+        self.doubt = DoubtState()
         self.slow_start = SlowStartState()
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""
