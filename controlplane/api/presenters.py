@@ -174,8 +174,8 @@ def _eligibility(row: Replica, live: ReplicaLive | None, reason: str) -> tuple[b
         reasons += [words for words in reports if words]
     if row.effective_weight == 0:
         reasons.append("weight 0: gets no new requests")
-    if live is not None and live.memory_short:
-        reasons.append(live.memory_short)
+    if live is not None:
+        reasons += [words for words in (live.doubt, live.memory_short) if words]
     return eligible, "; ".join(reasons) or "admin state, health and ejection all allow it"
 
 

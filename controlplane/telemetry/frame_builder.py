@@ -184,6 +184,7 @@ def _replica(
         no_credential=state_text.no_credential(numbers),
         locked_out=state_text.locked_out(numbers),
         memory_short=short,
+        doubt=state_text.doubt(numbers),
         reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )

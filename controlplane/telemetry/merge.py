@@ -57,6 +57,10 @@ class ReplicaNumbers:
     """Longest time until one of them gives it probation; 0: on probation."""
     ejection_reason: str = ""
     """Of the worker that saw most; others of its host merely follow it."""
+    doubt: str = ""
+    """Why it is tried out, gets no more than its share, or is said to be back, in the words of one worker."""
+    doubted_by: int = 0
+    """How many workers say so."""
     reported: ReportedLoad | None = None
     """Its load report, from the worker that has the newest."""
     ejections: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -306,6 +310,10 @@ def _add_replica(
         numbers.ejected_by += 1
         numbers.ejected_for_s = max(numbers.ejected_for_s, counters.ejected_for_s)
         numbers.ejection_reason = _telling(numbers, counters)
+    if counters.doubt:
+        # The longest tells most: what one worker has heard of its answers, another may not.
+        numbers.doubt = max(numbers.doubt, counters.doubt, key=len)
+        numbers.doubted_by += 1
     numbers.ejections[(report.worker, report.incarnation)] = counters.ejections
 
 

@@ -69,6 +69,8 @@ def why(
     ]
     if not parts:
         parts = [f"for {durations.words(row.health_for_s)}", *([when_asked] if when_asked else [])]
+    if in_doubt := doubt(numbers):
+        parts.append(in_doubt)
     if memory_short:
         parts.append(memory_short)
     if probe is not None and _tells_more(row, numbers, probe):
@@ -144,6 +146,14 @@ def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     if numbers.ejected_for_s <= 0:
         return f"{text}; on probation: its next response decides"
     return f"{text}; probation in {durations.words(numbers.ejected_for_s + 0.5)}"
+
+
+def doubt(numbers: ReplicaNumbers) -> str:
+    """Why it is tried out, or gets no more than its share, although it is eligible; empty: it is as any other,
+    or ejected."""
+    if not numbers.doubt or numbers.ejected_by or numbers.doubted_by >= numbers.workers:
+        return "" if numbers.ejected_by else numbers.doubt
+    return f"{numbers.doubt} at {numbers.doubted_by} of {numbers.workers} workers"
 
 
 def _weight(row: ReplicaRow) -> str | None:

@@ -30,6 +30,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     cancelled: int = 0
     """The client left first. Neither success nor latency."""
     client_errors: int = 0
+    without_result: int = 0
+    """200 with a body that is no answer of its protocol, where other replicas answer."""
     in_flight: int = 0
     work: float = 0.0
     """Outstanding estimated work of requests in flight."""
@@ -41,6 +43,9 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     ejection_reason: str = ""
     """Begins with :data:`SAID_BY_ANOTHER` where another worker of the host has ejected it."""
     ejections: int = 0
+    doubt: str = ""
+    """Why it is tried out, or gets no more than its fair share, although it is eligible, in words; empty: it
+    is as any other."""
     no_credential: str = ""
     """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
     reported: ReportedLoad | None = None

@@ -86,6 +86,9 @@ EJECTED_SINCE = 26
 BACK_OFF_UNTIL = 27
 EJECTED_FOR = 28
 """Its cause: one of those of :mod:`routing.balancing.outlier.ejection`."""
+MISSING_RESULTS = 29
+DOUBTED_AT = 30
+DOUBT_ENDED_AT = 31
 
 
 class CapacityExhausted(Exception):

@@ -62,6 +62,7 @@ class Attempt:
         "_tokens",
         "mode",
         "probe",
+        "proven",
         "replica",
         "started",
         "uncalibrated_work",
@@ -81,6 +82,8 @@ class Attempt:
         """Whether it is the one request that decides about a replica on probation (half-open)."""
         self.mode = OPEN
         """One of the modes above; only methods of this class change it."""
+        self.proven: bool
+        """Set to ``True`` where the response was looked at, and is an answer of its protocol."""
         self.uncalibrated_work: float
         """The estimate of its work before calibration; set only where it was calibrated."""
         self._tokens = 0
@@ -290,3 +293,5 @@ def _count(replica: Replica, outcome: Outcome) -> None:
         replica.outcomes.rejected += 1
     elif outcome is Outcome.CLIENT_ERROR:
         replica.outcomes.client_errors += 1
+    elif outcome is Outcome.WITHOUT_RESULT:
+        replica.outcomes.without_result += 1

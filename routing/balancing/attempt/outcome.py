@@ -20,6 +20,8 @@ class Outcome(enum.Enum):
     """A time limit of the fleet's policy passed (not one that the client set)."""
     REJECTED = "rejected"
     """429, or 503 with ``Retry-After``: the replica is overloaded, not broken."""
+    WITHOUT_RESULT = "without_result"
+    """200 to an inference call, with a body that is no answer of its protocol."""
     SWITCHED = "switched"
     """101: the connection has become a tunnel. How long that took says nothing about the replica's speed."""
     CLIENT_ERROR = "client_error"
@@ -32,4 +34,6 @@ class Outcome(enum.Enum):
 
 
 FAILURES = frozenset({Outcome.FAILED, Outcome.WITHOUT_MODEL, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
-"""Outcomes that count against a replica. Overload, cancellation, ``PREVENTED`` and client errors never do."""
+"""Outcomes that count against a replica. Overload, cancellation, ``PREVENTED`` and client errors never do.
+``WITHOUT_RESULT`` does where it does not happen at other replicas as well
+(:mod:`routing.balancing.outlier.missing_results`)."""

@@ -30,7 +30,7 @@ from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.outlier_state import EjectionState
 from routing.contract.telemetry import SAID_BY_ANOTHER
 
-FAILURES, SILENCE, UNREACHABLE, NOT_VERIFIED, DENIED = range(5)
+FAILURES, SILENCE, UNREACHABLE, NOT_VERIFIED, DENIED, NO_RESULT = range(6)
 """What a replica is ejected for."""
 UNCONNECTED = frozenset({UNREACHABLE, NOT_VERIFIED, DENIED})
 """Nothing is expected of a probe request before a connection has been made."""
@@ -40,6 +40,7 @@ ADOPTED = {
     UNREACHABLE: f"{SAID_BY_ANOTHER} found that nothing listens there",
     NOT_VERIFIED: f"{SAID_BY_ANOTHER} found that it cannot be verified (TLS)",
     DENIED: f"{SAID_BY_ANOTHER} found that the address policy denies its address",
+    NO_RESULT: f"{SAID_BY_ANOTHER} saw it respond with what is no answer",
 }
 TRIAL_EVERY_S = 4.5
 """With the slow timer's delay, less than 5 s."""

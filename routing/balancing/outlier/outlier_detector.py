@@ -18,6 +18,7 @@ from routing.balancing.outlier import (
     effective_weight,
     ejection,
     failure_load,
+    inspection,
     shared_consecutive_failures,
     shared_ejection,
     silence,
@@ -27,8 +28,10 @@ from routing.balancing.outlier import (
 )
 from routing.balancing.outlier.census import Census
 from routing.balancing.outlier.common_failure import CommonFailure
+from routing.balancing.outlier.missing_results import MissingResults
 from routing.balancing.outlier.poison_clients import PoisonClients
 from routing.balancing.outlier.shared_poison_clients import SharedPoisonClients, number_of
+from routing.balancing.outlier.speed_doubt import SpeedDoubts
 from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.state import Replica
 from routing.contract.policy import Policy
@@ -42,6 +45,8 @@ SETTLED_AFTER_S = 1.0
 """How long after a return what was sent before it may still be answered, and be learned from."""
 HELD_S = 1.5
 """A worker that has not looked for so long was held itself: reports have it look once a second."""
+UNPROVEN_S = 60.0
+"""How long a replica whose responses were no answers is not let back by one that is not judged."""
 MONITOR_S = 30.0
 """How long a failure that is held against a client has the requests say who sent them."""
 
@@ -78,6 +83,8 @@ class OutlierDetector:
         self._goes_by_load = False
         self.fleet = ""
         """The pool's name, for the log."""
+        self._missing_results = MissingResults()
+        self._doubts = SpeedDoubts(self._doubt_changed)
         self.census = Census(replicas, self._follow)
         self._common_failure = CommonFailure()
         self._poison_clients = PoisonClients()
@@ -101,6 +108,12 @@ class OutlierDetector:
         """A replica that had failures, or is ejected, has responded."""
         state = attempt.replica.ejection
         state.failures = 0
+        if state.cause == ejection.NO_RESULT and not _is_proven(attempt, now):
+            # It answers, as it did before; what is not known.
+            if attempt.probe:
+                state.probing = False
+                shared_ejection.release_probe(attempt.replica)
+            return
         soft_ejection.end(attempt.replica)
         if state.failure_run.is_shown:
             shared_consecutive_failures.end(attempt.replica)
@@ -122,6 +135,8 @@ class OutlierDetector:
             if self._goes_by_load:
                 failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
             self._failed(attempt, outcome, now)
+        elif outcome is Outcome.WITHOUT_RESULT:
+            self._without_result(attempt, now)
         elif outcome is Outcome.SWITCHED:
             self.answered(attempt, now)
         elif outcome is Outcome.CANCELLED or outcome is Outcome.PREVENTED:
@@ -180,6 +195,53 @@ class OutlierDetector:
             words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
             self._eject(replica, now, words)
 
+    # --- bodies that are no answers --------------------------------------------------------------
+
+    def lacks_result(self, replica: Replica, now: float) -> bool:
+        """A response of this replica is no answer of its protocol. Whether that is no success: not where its
+        fleet answers so, or nobody knows."""
+        inspection.done(replica, now)
+        state = replica.ejection
+        if state.until and state.cause == ejection.NO_RESULT:
+            return True
+        return self._missing_results.is_unusual(replica, self._replicas(), now)
+
+    def has_result(self, attempt: Attempt, has_content: bool, now: float) -> None:
+        """A response was looked at, and is an answer. ``has_content``: it is not empty."""
+        attempt.proven = True
+        doubt = attempt.replica.doubt
+        if has_content:
+            doubt.whole += 1
+        else:
+            doubt.empty += 1
+        inspection.done(attempt.replica, now)
+
+    def is_suspect(self, replica: Replica) -> bool:
+        """Whether the next response of this replica that is no answer is better not handed on."""
+        return bool(replica.ejection.until) or self._missing_results.is_suspect(replica)
+
+    def _without_result(self, attempt: Attempt, now: float) -> None:
+        replica, state = attempt.replica, attempt.replica.ejection
+        replica.last_heard_at = now
+        if attempt.started < state.returned_at:
+            return
+        self._missing_results.note(replica, self._replicas(), now)
+        inspection.suspect(replica)
+        if attempt.probe and attempt.started >= state.probed_at and state.until:
+            if state.cause == ejection.NO_RESULT:
+                words = "its probe request was answered by what is no answer of its protocol"
+                self._eject(replica, now, words, ejection.NO_RESULT, tried_at=attempt.started)
+            else:
+                # It lives and answers; one such response is legal.
+                self._uneject(replica, now)
+        elif not state.until and (words := self._missing_results.outlier_words(replica, self._replicas())):
+            self._eject(replica, now, words, ejection.NO_RESULT)
+
+    def _doubt_changed(self, replica: Replica, words: str, is_true: bool) -> None:
+        if not is_true:
+            _forget_speed(replica)
+        log.info("replica %s of fleet %s %s", replica.name, self.fleet, words)
+
     # --- whose fault it is -----------------------------------------------------------------------
 
     def _note(self, source: ClientSource, replica: Replica, now: float) -> None:
@@ -225,9 +287,12 @@ class OutlierDetector:
             self._follow_common_failure(self._replicas(), now)
         self.monitoring = now < self._monitor_until
         self._sibling_reports.follow(self._poison_clients)
+        fleet = self._replicas()
         for replica in replicas:
             silence.follow(replica, now)
-        fleet = self._replicas()
+            inspection.follow(replica, now)
+        if self._doubts.review(replicas, fleet, now, begins):
+            self._changed(now)
         starvation.follow(replicas, fleet, now)
         stall_s, p99_s = self.policy.timeouts.stall_s, self._speed.p99_s
         work_s = self._speed.mean_seconds / self._speed.mean_work
@@ -237,6 +302,10 @@ class OutlierDetector:
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
+            if state.progress.silent_at and silence.is_over(replica):
+                # What it has learned to expect of the replica is how long that was held.
+                state.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
+                _forget_speed(replica)
             if not state.was_ready or state.settled_at or replica.spec.health != "ready":
                 self._follow_health(replica, now)
             if replica.failure_load.requests:
@@ -309,7 +378,7 @@ class OutlierDetector:
             self._free_from_down(replica, now)
         if state.settled_at and now >= state.settled_at:
             state.settled_at = 0.0
-            self._forget_learned(replica)
+            self._forget_learned(replica, now)
             if state.was_silent:
                 words = "silent since before its return"
                 self._free_from_silent(replica, words, now, state.returned_at)
@@ -443,15 +512,16 @@ class OutlierDetector:
     def _returned(self, replica: Replica, was_silent: bool, now: float) -> None:
         replica.ejection.was_silent = was_silent
         replica.ejection.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
-        self._forget_learned(replica)
+        self._forget_learned(replica, now)
 
-    def _forget_learned(self, replica: Replica) -> None:
+    def _forget_learned(self, replica: Replica, now: float) -> None:
         """What was learned of the replica while it failed is no longer true."""
-        learned_speed.forget(replica.speed)
-        latency_ewma.forget(replica)
+        _forget_speed(replica)
         success_rate.forget(replica)
         failure_load.forget(replica)
         soft_ejection.end(replica)
+        self._missing_results.forget(replica)
+        self._doubts.forget(replica, now)
 
     def _follow(self, replica: Replica, now: float) -> None:
         """Follow what other workers have decided about this replica."""
@@ -461,6 +531,17 @@ class OutlierDetector:
             # Another worker has heard from it, which is news here too.
             replica.last_heard_at = max(replica.last_heard_at, replica.ejection.returned_at)
             self._returned(replica, was_silent, now)
+
+
+def _forget_speed(replica: Replica) -> None:
+    learned_speed.forget(replica.speed)
+    latency_ewma.forget(replica)
+
+
+def _is_proven(attempt: Attempt, now: float) -> bool:
+    """Whether the response shows that the replica answers, of one whose responses were no answers."""
+    state = attempt.replica.ejection
+    return getattr(attempt, "proven", False) or not state.until or now - state.since >= UNPROVEN_S
 
 
 def _words(replica: Replica, outcome: Outcome) -> str:

@@ -57,6 +57,15 @@ def follow(replica: Replica, now: float) -> None:
         progress.finished_at = now
 
 
+def is_over(replica: Replica) -> bool:
+    """Whether one that was silent has been heard again. To be asked until it is."""
+    progress = replica.ejection.progress
+    if replica.last_heard_at <= progress.silent_at:
+        return False
+    progress.silent_at = 0.0
+    return True
+
+
 def early_s(p99_s: float) -> float:
     """After how long a fast fleet does not wait any longer; 0: nothing is known of it."""
     return max(LEAST_S, TIMES_P99 * p99_s) if p99_s else 0.0
@@ -91,7 +100,7 @@ def judge(
         return Silence(f"stalled: nothing heard for {silent_s:.0f} s with {waiting} in flight", True)
     unfinished_s = now - finished_at
     if early and silent_s > early:
-        starvation.doubt(replica)
+        starvation.doubt(replica, now)
     if early < limit_s and 0 < early < unfinished_s and _others_answer(replica, replicas, now - early / 2):
         old, silent = requests(replica, now, early, TIMES_USUAL * work_s, returned_at)
         if silent >= SEVERAL and silent == old:

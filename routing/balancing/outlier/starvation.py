@@ -4,7 +4,8 @@ Theory. A failure counts as a slow response, and so does a hang. Strategies that
 times then avoid the replica, often for half a minute: too long where it has healed, and too long where it has
 not, since five failures in a row never come together. So such a replica is tried out with one request when it
 has had none for a while: 0.5 s after a failure, 4 s after a silence. A response ends the doubt, five failures
-eject the replica.
+eject the replica. What was learned while it was silent is forgotten when it is heard again, so that its share
+is what it was as soon as that one request was answered.
 
 A replica that is merely slower than the others is not tried out. Strategies do so by themselves
 (:mod:`routing.balancing.learning.learned_speed`).
@@ -22,9 +23,11 @@ DOUBTED_FOR = 3
 """Requests after a silence."""
 
 
-def doubt(replica: Replica) -> None:
+def doubt(replica: Replica, now: float) -> None:
     """The replica is silent now."""
-    replica.ejection.progress.doubted_until = replica.picked + DOUBTED_FOR
+    progress = replica.ejection.progress
+    progress.doubted_until = replica.picked + DOUBTED_FOR
+    progress.silent_at = now
 
 
 def follow(replicas: Sequence[Replica], fleet: Sequence[Replica], now: float) -> None:

@@ -104,7 +104,8 @@ class Pool:
         self._eligible: list[Replica] = []
         self._detour = False
         """Whether a request may need more than the usual path: estimates are calibrated, a replica on
-        probation needs its probe request, one is starved, attempts are monitored, or sites matter."""
+        probation needs its probe request, one is starved or held to its share, attempts are monitored, or
+        sites matter."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
         self._due = 0.0
@@ -414,6 +415,22 @@ class Pool:
             found.uncalibrated_work = uncalibrated_work
         return found
 
+    # --- responses that were looked at -----------------------------------------------------------
+
+    def lacks_result(self, replica: Replica, now: float) -> bool:
+        """A response with 200 is no answer of its protocol. Whether it is to be settled as
+        ``WITHOUT_RESULT``; else as a success, for its fleet answers so."""
+        return self._outlier_detector.lacks_result(replica, now)
+
+    def has_result(self, attempt: Attempt, has_content: bool, now: float) -> None:
+        """A response was looked at as a whole, and is an answer. ``has_content``: it is not empty. Called
+        before the attempt is settled."""
+        self._outlier_detector.has_result(attempt, has_content, now)
+
+    def is_suspect(self, replica: Replica) -> bool:
+        """Whether a response without a result is better asked for elsewhere than handed on."""
+        return self._outlier_detector.is_suspect(replica)
+
     # --- connect checks --------------------------------------------------------------------------
 
     def unreachable(
@@ -463,6 +480,7 @@ class Pool:
         """Pick among these replicas from now on."""
         slow, sites = self._slow_path, self._all_sites
         slow.eligibility = found
+        slow.fair_shares.follow(found.eligible)
         slow.sites = sites if sites is not None and sites.divide(found) else None
         self._eligible = self._search.eligible = found.eligible
         self._detour = (
@@ -470,6 +488,7 @@ class Pool:
             or bool(found.probation)
             or bool(found.starved)
             or self._outlier_detector.monitoring
+            or slow.fair_shares.hold
             or slow.sites is not None
         )
 

@@ -7,7 +7,7 @@ import msgspec
 from routing.balancing.learning import reported_load
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.locality.site_split import SiteSplit
-from routing.balancing.outlier import soft_ejection
+from routing.balancing.outlier import doubt_text
 from routing.balancing.outlier.eligibility import Eligibility, asked_despite, ineligible_because
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
@@ -28,7 +28,8 @@ class ReplicaExplanation(msgspec.Struct, frozen=True, kw_only=True):
     for a usual one."""
     reasons: list[str]
     """In plain words: why it is not eligible, why it gets requests all the same, when a replica of another
-    site gets requests, that it is softly ejected, which device is short of memory. Empty: none of these."""
+    site gets requests, that it is in doubt (softly ejected, tried out, held to its share) or just back, which
+    device is short of memory. Empty: none of these."""
 
 
 def explanations(
@@ -47,14 +48,14 @@ def _explanation(
     reasons = ineligible_because(replica, now)
     despite = asked_despite(replica, asked) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)
-    back = soft_ejection.words(replica, now)
+    doubt = doubt_text.words(replica, now)
     short = "" if replica.memory is None else replica.memory.why_not(Demand(work))
     return ReplicaExplanation(
         uid=replica.uid,
         name=replica.name,
         eligible=not reasons,
         asked=(not reasons or bool(despite)) and not short,
-        reasons=[*reasons, *(words for words in (despite, when, back, short) if words)],
+        reasons=[*reasons, *(words for words in (despite, when, doubt, short) if words)],
     )
 
 
@@ -75,6 +76,7 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         ejected_for_s=max(0.0, state.until - now) if state.until else None,
         ejection_reason=state.reason,
         ejections=state.count,
+        doubt=doubt_text.words(replica, now),
         no_credential=replica.security.no_credential,
         reported=reported_load.latest(replica, now),
         reports_refused=replica.load_reports.refused,

@@ -19,6 +19,7 @@ from routing.balancing.locality.spillover import misses_deadline
 from routing.balancing.outlier import eligibility, shared_ejection
 from routing.balancing.outlier.eligibility import Eligibility
 from routing.balancing.outlier.outlier_detector import OutlierDetector
+from routing.balancing.outlier.speed_doubt import FairShares
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -56,6 +57,8 @@ class SlowPath:
         self.eligibility = Eligibility()
         self.sites: SiteSplit | None = None
         """The replicas by site, if the proxy's own site is preferred now."""
+        self.fair_shares = FairShares()
+        """Of replicas whose speed is doubted."""
         self.closed = False
         """Whether the fleet was removed."""
         self._endpoints = endpoints
@@ -84,12 +87,18 @@ class SlowPath:
     ) -> Attempt | Rejection:
         """Begin as a probe request, within one site, by key or as usual: the first of these that applies."""
         strategy, again = self.terms.strategy, bool(excluded)
+        affinity = strategy.affinity
+        in_session = bool(key) and affinity is not None and not affinity.block_bytes
         candidates: Sequence[Replica] = self.eligibility.eligible
+        holds = self.fair_shares.hold and not in_session
+        if holds:
+            candidates = self.fair_shares.candidates(candidates)
         if again:
-            candidates = [replica for replica in candidates if replica not in excluded]
+            left = [replica for replica in candidates if replica not in excluded]
+            if holds and not left:
+                left = [replica for replica in self.eligibility.eligible if replica not in excluded]
+            candidates = left
         elif self.eligibility.probation or self.eligibility.starved:
-            affinity = strategy.affinity
-            in_session = bool(key) and affinity is not None and not affinity.block_bytes
             attempt = self.probe(work, now, in_session)
             if attempt is not None:
                 return attempt
@@ -105,8 +114,11 @@ class SlowPath:
             only = len(candidates) == 1
             replica = candidates[0] if only else pick(candidates, work, now, self._rng)
             found = self.begin_at(replica, candidates, demand, now, turn)
-        if self._outlier_detector.monitoring and not again and isinstance(found, Attempt):
-            found.monitor()
+        if isinstance(found, Attempt):
+            if holds:
+                self.fair_shares.count(found.replica)
+            if self._outlier_detector.monitoring and not again:
+                found.monitor()
         return found
 
     def begin_by_site(

@@ -14,6 +14,7 @@ class OutcomeTotals(Untracked):
     rejected: int = 0
     cancelled: int = 0
     client_errors: int = 0
+    without_result: int = 0
 
     def counts(self) -> dict[str, Any]:
         """By name, as :class:`routing.contract.telemetry.ReplicaCounters` has them."""

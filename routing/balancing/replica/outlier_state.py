@@ -5,6 +5,7 @@
 """
 
 from collections import deque
+from math import inf
 
 from routing.balancing.replica.client_source import FailureRun
 from routing.balancing.replica.untracked import Untracked, own
@@ -44,10 +45,57 @@ class ProgressState(Untracked):
     fleet_asked: int = 0
     """Requests that it and the whole fleet had been sent when it was last sent one."""
     asked_at: float = 0.0
+    silent_at: float = 0.0
+    """When it was last found to be silent, and has not been heard since; 0: it is not silent."""
     doubted_until: int = 0
     """It was silent: in doubt until it was sent so many requests."""
     is_due: bool = False
     """Whether the next request is for it, because no strategy asks it (starvation)."""
+
+
+class ResultState(Untracked):
+    """What was found in bodies of its responses, where they were looked at."""
+
+    missing: int = 0
+    """Responses of this worker that were no answer of their protocol."""
+    missing_at: float = -inf
+    """When the last of them came."""
+    earlier_missing: int = 0
+    earlier_answers: int = 0
+    """Of all workers of the host, where the present window begins."""
+    window: int = 0
+    """Number of the window that these were read for."""
+    looked_at: float = 0.0
+    """When one was last looked at as a whole."""
+
+
+class DoubtState(Untracked):
+    """Whether its speed is too good to be true (:mod:`routing.balancing.outlier.speed_doubt`)."""
+
+    since: float = 0.0
+    """Since when it is doubted; 0: it is not."""
+    ended_at: float = 0.0
+    """When it last was no longer."""
+    whole: int = 0
+    empty: int = 0
+    """Answers with content, and without, since it is doubted."""
+    answers: int = 0
+    fast: int = 0
+    """How many there were, and how many of these were too fast, at the last look."""
+    fast_below: int = -1
+    """Bucket below which those are; -1: there was no look."""
+    looked_at: float = 0.0
+    is_fast: bool = False
+    """Whether most of its answers were too fast, at the last look."""
+    credit: float = 0.0
+    """Requests that it may have now, as its fair share."""
+    believed: dict[int, int] | None = None
+    """Sketch of its response times without those that are doubted; ``None``: it is not doubted."""
+    excluded: dict[int, int] = {}
+    """Sketch of those that were doubted before, and not shown to be right."""
+
+    def __repr__(self) -> str:
+        return f"<DoubtState since {self.since:.3f}: {self.whole} whole, {self.empty} empty>"
 
 
 class EjectionState(Untracked):
@@ -88,6 +136,7 @@ class EjectionState(Untracked):
     any other."""
     windows: SuccessRateWindows = own(SuccessRateWindows)
     progress: ProgressState = own(ProgressState)
+    results: ResultState = own(ResultState)
     settled_at: float = 0.0
     """When what was sent before the return has been answered, so that learning begins anew; 0: it has."""
     was_silent: bool = False

@@ -17,6 +17,7 @@ Who sets the fields of :class:`Replica` (a test compares this list with the code
 - ``learning.tail_weight``: favour
 - ``outlier.effective_weight``: ramp, share, concurrency, limit, limited, slot_freed, weighed_by,
   weighed_spec, and cost, of which ramp is a part
+- ``outlier.inspection``: inspected
 - ``outlier.outlier_detector``: last_heard_at, if it refused a request, or another worker has let it back
 - ``admission.memory_leases``: memory
 - ``admission.fleet_warmup``: checking_since
@@ -39,7 +40,12 @@ from routing.balancing.replica.learned_state import (
 )
 from routing.balancing.replica.load_reports import LoadReports
 from routing.balancing.replica.outcome_totals import OutcomeTotals
-from routing.balancing.replica.outlier_state import EjectionState, FailureLoad, SlowStartState
+from routing.balancing.replica.outlier_state import (
+    DoubtState,
+    EjectionState,
+    FailureLoad,
+    SlowStartState,
+)
 from routing.balancing.replica.prefix_cache_index import EMPTY_INDEX
 from routing.balancing.replica.upstream_address import UpstreamAddress, UpstreamSecurity
 from routing.contract.table import ReplicaSpec, Tls
@@ -82,6 +88,7 @@ class Replica:
         "concurrency",
         "cost",
         "depth_power",
+        "doubt",
         "draw_seed",
         "ejection",
         "endpoint",
@@ -92,6 +99,7 @@ class Replica:
         "favour",
         "first_byte",
         "in_flight",
+        "inspected",
         "last_heard_at",
         "latency",
         "latency_memory",
@@ -186,6 +194,9 @@ class Replica:
         """Of those in flight in this worker, those whose silence is not judged: tunnels, requests of clients
         with a short deadline, and those that their clients are still sending."""
         self.ejection = EjectionState()
+        self.inspected = False
+        """Whether the next response is to be looked at as a whole. Read for each response."""
+        self.doubt = DoubtState()
         self.slow_start = SlowStartState()
         self.checking_since: float | None = None
         """Since when this worker knows that no probe has passed yet; ``None``: one has."""

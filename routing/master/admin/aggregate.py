@@ -37,6 +37,7 @@ REPLICA_COUNTERS = (
     "failed",
     "rejected",
     "client_errors",
+    "without_result",
     "cancelled",
     "ejections",
     "output_tokens",

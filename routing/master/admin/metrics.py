@@ -54,6 +54,8 @@ _HELP = {
     "failed": "Failed attempts: 5xx, lost or refused connection, timeout.",
     "rejected": "Attempts that the replica refused because of load: 429, or 503 with Retry-After.",
     "client_errors": "Attempts with a 4xx response from the replica, except 429.",
+    "without_result": "Attempts with 200 and a body that is no answer of its protocol, "
+    "where other replicas answer.",
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",

@@ -100,11 +100,7 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     if not reason or (reason is LACKS_MODEL and len(already) > exchange.never_sent):
         return False
     tried = (*already, attempt.replica)
-    if (
-        timeouts.no_time_left(exchange, now)
-        or not pool.has_other_than(tried, now)
-        or not pool.retry_allowed()
-    ):
+    if not _another_may_try(exchange, tried, now):
         return False
     if not complete:
         # Reading the rest would make the client wait for a response that is not forwarded.
@@ -115,6 +111,29 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     attempt.settle(outcome, now, at_once=complete)
     words = f"replica {attempt.replica.name} responded {head.status}, and no other replica can be tried"
     exchange.retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
+    return True
+
+
+def retries_without_result(exchange: AttemptOwner, now: float) -> bool:
+    """Whether another attempt was started in place of forwarding a whole response with 200 that is no answer.
+    Only where the replica has given several while the others answered: one may be what was asked for."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    tried = (*exchange.tried, attempt.replica)
+    if (
+        not pool.is_suspect(attempt.replica)
+        or not exchange.repeatable
+        or exchange.pinned is not None
+        or not _has_retries_left(exchange)
+        or not replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
+        or not _another_may_try(exchange, tried, now)
+    ):
+        return False
+    exchange.take_attempt()
+    attempt.settle(Outcome.WITHOUT_RESULT, now, at_once=True)
+    words = f"replica {attempt.replica.name} responded with no answer, and no other replica can be tried"
+    exchange.retry(pool, now, LocalReply(503, "without_result", words, 1.0), tried)
     return True
 
 
@@ -201,6 +220,15 @@ def _has_retries_left(exchange: AttemptOwner, never_sent: bool = False) -> bool:
         untried = len(exchange.pool.replicas) - len(exchange.tried) - 1  # type: ignore[union-attr]
         return exchange.never_sent <= MAX_NEVER_SENT and untried > 0
     return len(exchange.tried) - exchange.never_sent < MAX_RETRIES
+
+
+def _another_may_try(exchange: AttemptOwner, tried: tuple[Replica, ...], now: float) -> bool:
+    """Whether there are time, another replica and the budget for it. Takes one retry out of that."""
+    pool = exchange.pool
+    assert pool is not None
+    if timeouts.no_time_left(exchange, now) or not pool.has_other_than(tried, now):
+        return False
+    return pool.retry_allowed()
 
 
 def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:

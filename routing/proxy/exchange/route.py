@@ -10,7 +10,13 @@ from copy import copy
 
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
-from routing.protocols import inference_paths, open_inference, open_inference_server, openai_responses
+from routing.protocols import (
+    answer_shape,
+    inference_paths,
+    open_inference,
+    open_inference_server,
+    openai_responses,
+)
 from routing.protocols.errors import BARE_PATHS, protocol_of_path
 from routing.protocols.open_inference_server import ServerQuery
 
@@ -30,6 +36,7 @@ class RequestRoute:
         "name",
         "opens",
         "protocol",
+        "result_mark",
         "server_query",
         "stateless",
         "sticky_id",
@@ -58,6 +65,8 @@ class RequestRoute:
         """Set if the kind is ``STICKY``: the route without stickiness."""
         self.opens = inference_paths.AMBIGUOUS
         """What a fleet must expose for the path to pass, as a bit of :mod:`routing.contract.exposure`."""
+        self.result_mark = answer_shape.UNJUDGED
+        """What the body of an answer has in it (:mod:`routing.protocols.answer_shape`)."""
         self.sticky_id = ""
         """Id of a stored response (or conversation) in the path; empty: none."""
         if head.via is not None and _was_here(head.via, via_name):
@@ -67,6 +76,7 @@ class RequestRoute:
         else:
             self._find(head, matches)
             self.opens = inference_paths.opened_by(head.method, self.target)
+            self.result_mark = answer_shape.mark_of(head.method, self.target)
             if self.opens == inference_paths.AMBIGUOUS:
                 self.kind = AMBIGUOUS
             elif self.protocol == "openai" and self.kind != LOCAL:

@@ -5,6 +5,7 @@ from routing.contract.telemetry import FleetCounters
 from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
+from routing.protocols.answer_shape import BodyInPieces, EventStream
 from routing.protocols.web_socket import FrameReader, usage_of
 
 _CLOSE = b"\r\nConnection: close"
@@ -21,9 +22,11 @@ class StreamingResponse:
         "ending",
         "ends_with_connection",
         "failed",
+        "is_judged",
         "keep",
         "outcome",
         "uncounted_chunks",
+        "watched",
     )
 
     is_tunnel = False
@@ -45,11 +48,17 @@ class StreamingResponse:
             self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
+        self.is_judged = False
+        """Whether it is known what an answer looks like."""
+        self.watched: BodyInPieces | EventStream | None = None
+        """Reads along, to see whether it is an answer; ``None``: the number of tokens shows that."""
         self.uncounted_chunks: list[bytes] = []
         """Whole chunks, still framed, that were forwarded and whose tokens are not counted yet."""
 
     def count(self, piece: bytes) -> int:
         """Count a piece of the body. Returns its output tokens, as far as known."""
+        if self.watched is not None:
+            self.watched.feed(piece)
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
     def count_sent(self, piece: bytes) -> None:
@@ -58,11 +67,15 @@ class StreamingResponse:
     def count_uncounted(self) -> int:
         """As :meth:`count`, for the chunks in ``uncounted_chunks``."""
         uncounted = self.uncounted_chunks
-        if self._tokens is None:
+        if self._tokens is None and self.watched is None:
             uncounted.clear()
             return 0
         chunks = b"".join(uncounted)
         uncounted.clear()
+        if self.watched is not None:
+            self.watched.feed(decode_chunks(chunks))
+        if self._tokens is None:
+            return 0
         count = self._tokens.feed_framed(chunks)
         return self._tokens.feed(decode_chunks(chunks)) if count is None else count
 

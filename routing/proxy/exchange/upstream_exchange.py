@@ -26,6 +26,7 @@ from routing.protocols import openai
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import (
     affinity_key,
+    answer_check,
     exposure_guard,
     failed_attempt,
     local_reply,
@@ -250,15 +251,25 @@ class UpstreamExchange(AttemptOwner):
             return
         attempt, client = self.attempt, self.client
         assert attempt is not None
+        outcome = _SUCCESS
+        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
+        has_usage = body.find(b"_tokens") >= 0
+        if attempt.replica.inspected or not (
+            # What says how many tokens it has is an answer. Every body has the mark of what is not judged.
+            has_usage or body.find(self.head.route.result_mark) >= 0  # type: ignore[attr-defined]
+        ):
+            outcome = answer_check.outcome_of_body(self, head, body, now)
+            if outcome is not _SUCCESS and failed_attempt.retries_without_result(self, now):
+                return
         if self.body_charge is None:
             keep = self.head.keep_alive and not self.proxy.draining
         else:
             keep = self.head.keep_alive and client.may_keep_alive(True)
             router.release_budget(self)
         ending = _KEEPS if keep else _CLOSES
-        outcome = _SUCCESS
         if head.unusual:
-            outcome = outcome_of(head)
+            if head.status >= 400:
+                outcome = outcome_of(head)
             if head.status >= 500:
                 self.pool.counters.errors += 1  # type: ignore[union-attr]
             if head.chunked and self.head.method != b"HEAD":
@@ -271,8 +282,6 @@ class UpstreamExchange(AttemptOwner):
         ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
-        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
-        has_usage = body.find(b"_tokens") >= 0
         tokens = openai.completion_tokens(body) if has_usage else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
@@ -302,6 +311,8 @@ class UpstreamExchange(AttemptOwner):
         outcome = outcome_of(head)
         response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol)
         self.streaming_response = response
+        if self.head.route.result_mark:  # type: ignore[attr-defined]
+            answer_check.watch(self, head, response)
         if body:
             attempt.heard(now, response.count(body))
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
@@ -329,7 +340,10 @@ class UpstreamExchange(AttemptOwner):
             client.finish(now, False)
         elif complete:
             self.attempt = None
-            attempt.settle(response.outcome, now, response.tokens())
+            tokens, outcome = response.tokens(), response.outcome
+            if response.watched is not None or not tokens:
+                outcome = answer_check.outcome_of_stream(self, attempt, response, now)
+            attempt.settle(outcome, now, tokens)
             local_reply.record_completion(self, "answered", answered=True, failed=response.failed, now=now)
             # The head that was sent has decided whether the connection is kept. Without "close" in it the
             # client may be sending the next request already, also while the proxy drains.

@@ -284,6 +284,14 @@ def test_the_reason_of_an_ejection_is_named_where_another_state_is_shown(
     assert body["why"].endswith("; ejected: nothing listens at 10.0.0.1:8000; probation in 3 s")
 
 
+def test_an_eligible_replica_in_doubt_says_so(api: Api, llm: str, redis_client: Any) -> None:
+    ReplicaHealth.objects.update(state="ready", has_passed=True)
+    store_frame(redis_client, doubt="in doubt: it was silent; a request tries it out")
+    body = api.get("/fleets/llm/replicas/a").json()
+    assert body["eligible"] is True
+    assert body["why"] == "in doubt: it was silent; a request tries it out"
+
+
 def test_a_drain_by_hand_is_told_with_its_proxy(api: Api, llm: str, redis_client: Any) -> None:
     ReplicaHealth.objects.update(state="ready", has_passed=True)
     places = [DrainedAt(proxy="edge/7", expires_in_s=3119.6)]

@@ -94,6 +94,22 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             "5 failures in a row at 1 of 2 workers; on probation: its next response decides",
             False,
         ),
+        (
+            row(),
+            numbers(doubt="back for 3 s", doubted_by=2),
+            PASSING,
+            "ready",
+            "for 2 h 10 min; back for 3 s",
+            True,
+        ),
+        (
+            row(),
+            numbers(doubt="in doubt: it was silent", doubted_by=1),
+            PASSING,
+            "ready",
+            "for 2 h 10 min; in doubt: it was silent at 1 of 2 workers",
+            True,
+        ),
         (row(admin_state="draining"), numbers(in_flight=3), None, "draining", "3 requests in flight", False),
         (
             row(admin_state="draining", health="down", health_reason="connection refused", health_for_s=60),

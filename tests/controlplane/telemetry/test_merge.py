@@ -265,6 +265,16 @@ def test_an_ejection_is_known_with_the_reason_of_the_worker_that_saw_it() -> Non
     assert (numbers.ejection_reason, numbers.ejected_for_s) == ("5 failures in a row", 4.0)
 
 
+def test_a_doubt_is_known_with_how_many_workers_have_it() -> None:
+    said = ["in doubt: it was silent", "", "in doubt: it was silent; a request tries it out"]
+    reports = [
+        report(f"host/1/{at}", fleets=[fleet(replicas=[replica(1, doubt=words)])])
+        for at, words in enumerate(said)
+    ]
+    numbers = merge(MergeState(), heard(*reports), 0.0).fleets["digits"].replicas["u1"]
+    assert (numbers.doubt, numbers.doubted_by, numbers.workers) == (said[2], 2, 3)
+
+
 @pytest.mark.parametrize("told_first", [True, False])
 def test_a_worker_that_follows_another_hides_no_reason(told_first: bool) -> None:
     """Though it has ejected the replica as often before."""

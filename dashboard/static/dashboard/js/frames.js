@@ -19,7 +19,7 @@
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
  *   seconds_per_work: number | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
- *   drained_everywhere: boolean, memory_short: string, reported: ReportedLive | null,
+ *   drained_everywhere: boolean, memory_short: string, doubt: string, reported: ReportedLive | null,
  *   expected_in_s: number | null}} ReplicaLive
  *
  * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
