@@ -48,7 +48,7 @@ def _explanation(
     reasons = ineligible_because(replica, now)
     despite = asked_despite(replica, asked) if reasons else ""
     when = "" if reasons or sites is None else sites.when_asked(replica)
-    doubt = doubt_text.words(replica, now)
+    doubt = doubt_text.words(replica, now) if despite or not reasons else ""
     short = "" if replica.memory is None else replica.memory.why_not(Demand(work))
     return ReplicaExplanation(
         uid=replica.uid,

@@ -316,8 +316,10 @@ async def test_a_call_without_a_model_however_its_path_is_written(rig: Rig) -> N
         refused = await ask(client, f"POST /fleets/a{path}", b'{"prompt": "x"}')
         assert (refused.status, code_of(refused)) == (400, "model_missing"), path
     assert not server.requests
-    for path in ("/v1/files", "/v1/batches/x/cancel", "/v1/responses/x/cancel", "/v2/repository/index"):
+    for path in ("/v1/files", "/v1/batches/x/cancel", "/v1/responses/x/cancel"):
         assert (await ask(client, f"POST /fleets/a{path}", b"{}")).status == 200, path
+    # It would list the models of others.
+    assert (await ask(client, "POST /fleets/a/v2/repository/index", b"{}")).status == 403
     for path in paths:
         answer = await ask(client, f"POST /fleets/a{path}", b'{"model": "a", "prompt": "x"}')
         assert answer.status == 200, path
