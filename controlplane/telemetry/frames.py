@@ -75,7 +75,7 @@ class QueueLive(msgspec.Struct, kw_only=True):
     queued_per_s: float = 0.0
     """Requests that had to wait, over the last WINDOW_S, as what follows."""
     full_per_s: float = 0.0
-    """Refused: the queue was full, or displaced by another request."""
+    """Refused: the queue was full, or displaced by a higher priority."""
     late_per_s: float = 0.0
     """Refused: they waited too long, or would have."""
     cold_per_s: float = 0.0
@@ -148,7 +148,7 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     memory_short: str = ""
     """What its accelerators lack for requests at this moment, in words; empty: nothing."""
     doubt: str = ""
-    """Why it is tried out, held to its share, or just back, in words; empty: it is as any other."""
+    """Why it is tried out, gets no more than its share, or is just back; empty: it is as any other."""
     reported: ReportedLive | None = None
     """Its last report of its own load; ``None``: it gives none, or has not for a while."""
     expected_in_s: float | None = None

@@ -149,8 +149,7 @@ def _ejection(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
 
 
 def doubt(numbers: ReplicaNumbers) -> str:
-    """Why it is tried out, or gets no more than its share, although it is eligible; empty: it is as any
-    other, or ejected."""
+    """Why it is tried out, gets no more than its share, or is just back; empty: none of these, or ejected."""
     if not numbers.doubt or numbers.ejected_by or numbers.doubted_by >= numbers.workers:
         return "" if numbers.ejected_by else numbers.doubt
     return f"{numbers.doubt} at {numbers.doubted_by} of {numbers.workers} workers"

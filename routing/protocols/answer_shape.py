@@ -122,12 +122,12 @@ class _ContentBlocks(msgspec.Struct):
     content: list[dict[str, msgspec.Raw]]
 
 
-class _Tensor(msgspec.Struct):
+class _OutputTensor(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"elsewhere")
 
 
 class _Outputs(msgspec.Struct):
-    outputs: list[_Tensor]
+    outputs: list[_OutputTensor]
 
 
 def _of_choices(answer: _Choices) -> Shape:
@@ -171,8 +171,8 @@ def _is_content(said: msgspec.Raw) -> bool:
     return bool(text) and text not in _NO_CONTENT
 
 
-_Read = tuple[Callable[[bytes | memoryview], object], Callable[..., Shape]]
-_READS: dict[bytes, _Read] = {
+_AnswerReader = tuple[Callable[[bytes | memoryview], object], Callable[..., Shape]]
+_READS: dict[bytes, _AnswerReader] = {
     _CHOICES: (msgspec.json.Decoder(_Choices).decode, _of_choices),
     _DATA: (msgspec.json.Decoder(_Data).decode, _of_data),
     _OUTPUT: (msgspec.json.Decoder(_OutputItems).decode, _of_output),

@@ -59,17 +59,17 @@ _BUCKETS_AN_E_FOLD = (bucket_of(1000.0) - bucket_of(0.001)) / math.log(1e6)
 _TIMES = math.ceil(math.log(TIMES) * _BUCKETS_AN_E_FOLD)
 
 
-class Limits(NamedTuple):
+class FastBelow(NamedTuple):
     """Buckets below which a response is too fast."""
 
     plain: float
     at_weight_1: float
 
-    def lowest(self, other: "Limits") -> "Limits":
-        return Limits(min(self.plain, other.plain), min(self.at_weight_1, other.at_weight_1))
+    def lowest(self, other: "FastBelow") -> "FastBelow":
+        return FastBelow(min(self.plain, other.plain), min(self.at_weight_1, other.at_weight_1))
 
 
-NO_LIMITS = Limits(math.inf, math.inf)
+NO_LIMITS = FastBelow(math.inf, math.inf)
 
 
 class SpeedDoubts:
@@ -79,7 +79,7 @@ class SpeedDoubts:
         """``changed(replica, words, is_true)`` is called when the doubt about a replica begins or ends.
         ``is_true``: whether what was learned of its speed may be."""
         self._changed = changed
-        self._limits: Limits | None = None
+        self._limits: FastBelow | None = None
         """``None``: not known yet."""
         self._sums: tuple[Sketch, Sketch] | None = None
         """As they are, and at weight 1, while responses are added up over one look at all replicas."""
@@ -119,7 +119,7 @@ class SpeedDoubts:
     def _measure(self, now: float) -> None:
         """Read what was added up since the last time, and begin anew when that is due."""
         if self._sums is not None and self._sums[0].count >= ENOUGH:
-            fastest = Limits(*(_fastest(sums) for sums in self._sums))
+            fastest = FastBelow(*(_fastest(sums) for sums in self._sums))
             self._limits = fastest.lowest(self._proven)
             self._measured_at = now
         is_due = self._limits is None or now - self._measured_at >= MEASURED_EVERY_S
@@ -185,7 +185,7 @@ class SpeedDoubts:
         shown = Sketch(subtract(replica.latency, doubt.believed or {}))
         if shown.counts:
             fastest = _fastest(shown)
-            self._proven = self._proven.lowest(Limits(fastest, fastest + _shift(replica)))
+            self._proven = self._proven.lowest(FastBelow(fastest, fastest + _shift(replica)))
             if self._limits is not None:
                 self._limits = self._limits.lowest(self._proven)
         doubt.excluded = {}
