@@ -10,6 +10,7 @@ from django.utils import timezone
 from redis.exceptions import RedisError
 
 from controlplane.datastores import redis
+from controlplane.datastores.availability import write_refusal
 from controlplane.models import Replica
 from controlplane.probes import last_results
 from controlplane.telemetry.frames import (
@@ -100,9 +101,25 @@ def fresh_replicas(fleet_name: str) -> LiveReplicas:
     except RedisError:
         return LiveReplicas({}, "live data is missing: Redis does not respond")
     if frame is None:
-        return LiveReplicas({})
+        return LiveReplicas({}, _why_there_is_none())
     everywhere = frame.workers_current == frame.workers > 0
     return LiveReplicas({replica.name: LiveReplica(replica, everywhere) for replica in frame.replicas})
+
+
+def _why_there_is_none() -> str:
+    """Of one fleet. Empty: the conductor works, and just has not seen this fleet yet."""
+    try:
+        data = redis.client().get(OVERVIEW_KEY)
+        if data is not None and _age(msgspec.json.decode(data, type=_FrameStamp).at) <= FRESH_S:
+            return ""
+        refused = write_refusal()
+    except DECODE_ERRORS:
+        refused = None
+    except RedisError:
+        return "live data is missing: Redis does not respond"
+    if refused is not None:
+        return f"live data is missing: Redis is {refused.words}"
+    return f"live data is missing: no conductor has written any in the last {FRESH_S:.0f} s"
 
 
 def fresh_summary(fleet_name: str) -> FleetSummary | None:

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.db.models import Count
+from redis.exceptions import RedisError
 
 from controlplane.api import startup_eta
 from controlplane.api.live import LiveReplica, LiveReplicas, checking_reasons
+from controlplane.datastores.availability import write_refusal
 from controlplane.datastores.redis_gate import gate
 from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
 from controlplane.publishing import publisher
@@ -21,6 +23,7 @@ from controlplane.telemetry.frames import ReplicaLive
 from routing.contract.table import Version
 
 REDIS_AWAY = "Redis does not answer; proxies get the change within seconds of its return."
+REDIS_REFUSES = "Redis is {words}; proxies get the change within seconds of its taking writes again. {cure}"
 
 
 def fleets(rows: Iterable[Fleet]) -> list[dict[str, Any]]:
@@ -203,7 +206,15 @@ def publication(published: bool) -> dict[str, Any]:
     """Whether Redis has a change, and why not."""
     if published:
         return {"published": True}
-    return {"published": False, "not_published": gate.words or REDIS_AWAY}
+    return {"published": False, "not_published": gate.words or _redis_words()}
+
+
+def _redis_words() -> str:
+    try:
+        refused = write_refusal()
+    except RedisError:
+        refused = None
+    return REDIS_REFUSES.format(words=refused.words, cure=refused.cure) if refused else REDIS_AWAY
 
 
 def outcome(change: Change, wait_s: float) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from django.db.utils import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from controlplane.datastores import redis
+from controlplane.datastores.redis_refusal import Refusal, refused_write
 
 _seen_migrated = threading.Event()
 
@@ -33,9 +34,14 @@ def _migrated() -> bool:
 
 
 def redis_state() -> str:
-    """``ok``, or why it is away."""
+    """``ok``, or why it is away or refuses writes: what follows “Redis is”."""
     try:
-        redis.client().ping()
+        refused = write_refusal()
     except RedisError as error:
         return f"away: {error}"
-    return "ok"
+    return refused.words if refused else "ok"
+
+
+def write_refusal() -> Refusal | None:
+    """See :func:`controlplane.datastores.redis_refusal.refused_write`."""
+    return refused_write(redis.client())

@@ -3,6 +3,8 @@
 import logging
 import threading
 
+from controlplane.datastores.redis_refusal import refusal
+
 
 class Outages:
     """What is away just now. Safe in threads."""
@@ -18,7 +20,8 @@ class Outages:
             if what in self._away:
                 return
             self._away.add(what)
-        self._logger.warning("%s does not answer, still trying: %s", what, str(error) or type(error).__name__)
+        how = "answers with an error" if refusal(error) else "does not answer"
+        self._logger.warning("%s %s, still trying: %s", what, how, str(error) or type(error).__name__)
 
     def back(self, what: str) -> None:
         """``what`` worked just now."""

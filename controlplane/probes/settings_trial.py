@@ -118,8 +118,9 @@ def _confirm(found: Mapping[str, tuple[FleetSettings, Lost]], token: str) -> Non
         lost=sorted(ServingReplica(name, row.name, row.url) for name, rows in lost.items() for row in rows),
         before=now.total(),
         fleets=sorted(name for name, rows in lost.items() if len(rows) == now[name]),
+        left={name: now[name] - len(rows) for name, rows in lost.items()},
         by=json.dumps({name: found[name][0] for name in lost}, sort_keys=True),
     )
-    if token != drop.token:
+    if not drop.is_confirmed_by(token):
         replica, words = next(one for rows in lost.values() for one in rows.items())
         raise NeedsConfirmation(drop, f"With these settings their probes fail; {replica.name}: {words}.")

@@ -15,6 +15,7 @@ import msgspec
 from redis.exceptions import RedisError, ResponseError
 
 from controlplane.datastores import redis
+from controlplane.datastores.redis_refusal import refusal
 from controlplane.models import Event, Fleet
 from controlplane.observability.metrics import PUBLISHES
 from controlplane.publishing import epochs, installation, snapshots
@@ -85,7 +86,8 @@ def publish(fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collectio
             # The database was restored, and written to before the conductor has seen that.
             _raise_epoch(ours, Seen(foreign))
     except RedisError as error:
-        logger.warning("not published, Redis does not answer: %s", error)
+        how = "answers with an error" if refusal(error) else "does not answer"
+        logger.warning("not published, Redis %s: %s", how, error)
         PUBLISHES.labels("redis_away").inc()
         return False
     except NotOurRedis as refused:

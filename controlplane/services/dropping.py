@@ -1,15 +1,16 @@
 """Large drops: a write that takes all or most of what serves out at once is confirmed at the write.
 
 What serves are replicas that operators let take requests: active, with a weight. A write that may take many
-of them out counts before and after. It is refused with a token that stands for exactly this loss, so that
-what is confirmed is what was shown; nothing is written, and other writes go on meanwhile. Deleting one named
-thing needs none of this: the name is the confirmation.
+of them out counts before and after. It is refused with a token that stands for exactly this loss and what is
+left, for some minutes, so that what is confirmed is what was shown; nothing is written, and other writes go
+on meanwhile. Deleting one named thing needs none of this: the name is the confirmation.
 
 Who may see some fleets only (:mod:`controlplane.access.viewer`) writes to these: of theirs alone it must be
 most, so that no number tells of others. Among fewer, most is reached sooner: the guard only gets stricter.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
@@ -17,13 +18,15 @@ from typing import NamedTuple
 
 from django.db.models import F, FloatField, QuerySet, Value
 from django.db.models.functions import Coalesce
-from django.utils.crypto import salted_hmac
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from controlplane.access import viewer
 from controlplane.models import Replica
 from controlplane.services.errors import ServiceError
 
 NAMES_SHOWN = 5
+TOKEN_PERIOD_S = 300
+"""A token is of one such period of the clock, and holds in the next one too: for five to ten minutes."""
 
 
 class ServingReplica(NamedTuple):
@@ -42,6 +45,8 @@ class Drop(NamedTuple):
     """Replicas that served."""
     fleets: list[str]
     """Fleets of which nothing that served is left."""
+    left: dict[str, int]
+    """Fleet that loses some → how many of its replicas that served are left."""
     by: str = ""
     """What does it, where that is not seen from the loss."""
 
@@ -56,8 +61,19 @@ class Drop(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Stands for exactly this loss."""
-        return salted_hmac("switchyard.dropping", json.dumps([self.lost, self.by])).hexdigest()[:16]
+        """Stands for exactly this loss, out of as many and with as many left, now."""
+        return self._token_of(_period())
+
+    def is_confirmed_by(self, token: str) -> bool:
+        return any(constant_time_compare(token, self._token_of(_period() - age)) for age in (0, 1))
+
+    def _token_of(self, period: int) -> str:
+        shown = [self.lost, self.before, self.fleets, sorted(self.left.items()), self.by, period]
+        return salted_hmac("switchyard.dropping", json.dumps(shown)).hexdigest()[:16]
+
+
+def _period() -> int:
+    return int(time.time() // TOKEN_PERIOD_S)
 
 
 def _named(names: list[str]) -> str:
@@ -100,7 +116,8 @@ def drop_between(before: frozenset[ServingReplica], after: frozenset[ServingRepl
     most_of_a_fleet = any(2 * kept[one.fleet] < had[one.fleet] for one in lost)
     if not (most_of_a_fleet or 2 * len(lost) > len(before) or 2 * len(fleets) > len(had)):
         return None
-    return Drop(sorted(lost), len(before), fleets)
+    left = {one.fleet: kept[one.fleet] for one in lost}
+    return Drop(sorted(lost), len(before), fleets, left)
 
 
 @contextmanager
@@ -112,5 +129,5 @@ def confirmed(token: str, replicas: QuerySet[Replica] | None = None) -> Iterator
     after = serving(replicas)
     losing = {one.fleet for one in before - after}
     drop = drop_between(counted(before, losing), counted(after, losing))
-    if drop is not None and token != drop.token:
+    if drop is not None and not drop.is_confirmed_by(token):
         raise NeedsConfirmation(drop)

@@ -12,12 +12,9 @@ from controlplane.supervision import processes
 from controlplane.supervision.environment import PROJECT
 from controlplane.supervision.log_file import LogFile
 from controlplane.supervision.programs import Program
+from controlplane.supervision.restart_backoff import RestartBackoff
 from controlplane.supervision.running_process import Child, RunningProcess
 from controlplane.supervision.stopping import Stoppable
-
-STEADY_S = 1.0
-"""A process that lived this long is not part of a crash loop."""
-RESTART_BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
 
 
 class SupervisedProgram:
@@ -30,7 +27,7 @@ class SupervisedProgram:
         self._data = data
         self._tell = tell
         self._started_at = 0.0
-        self._failures = 0
+        self._backoff = RestartBackoff()
         self._due = 0.0
 
     def adopt(self, process: RunningProcess) -> None:
@@ -67,8 +64,7 @@ class SupervisedProgram:
         self.send(signal.SIGKILL)
 
     def _wait_before_restart(self, now: float) -> None:
-        self._failures = 0 if now - self._started_at >= STEADY_S else self._failures + 1
-        self._due = now + RESTART_BACKOFF_S[min(self._failures, len(RESTART_BACKOFF_S) - 1)]
+        self._due = now + self._backoff.ended(now - self._started_at)
 
     def _start(self, now: float) -> None:
         self._started_at = now

@@ -92,6 +92,12 @@ def redis(facts: RedisFacts | str, not_ours: tuple[str, str] | None = None) -> S
     if not_ours is not None:
         part.level, part.cure = "bad", FOREIGN
         part.state, part.words = not_ours
+    elif facts.refuses_writes is not None:
+        refused = facts.refuses_writes
+        part.level, part.state, part.cure = "bad", refused.state, refused.cure
+        part.words = (
+            f"It is {refused.words}: changes do not reach the proxies, and there are no live numbers."
+        )
     elif facts.limit_bytes and facts.used_bytes > FULL * facts.limit_bytes:
         part.level, part.state = "warn", "full"
         part.words = f"Its memory is {100 * facts.used_bytes / facts.limit_bytes:.0f} % used."

@@ -10,8 +10,9 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from controlplane.datastores import disk_full
-from controlplane.datastores.availability import database_state
+from controlplane.datastores.availability import database_state, write_refusal
 from controlplane.datastores.redis import client as redis_client
+from controlplane.datastores.redis_refusal import Refusal
 from controlplane.datastores.task_queue import queue_length
 from controlplane.models import Replica
 from controlplane.observability import conductor_heartbeats, process_heartbeats
@@ -38,6 +39,7 @@ class RedisFacts:
     round_trip_s: float
     uptime_s: float
     clients: int
+    refuses_writes: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def from_redis() -> InRedis:
     client.ping()
     round_trip_s = time.monotonic() - began
     return InRedis(
-        server=_server(client, round_trip_s),
+        server=_server(client, round_trip_s, write_refusal()),
         heard=report_reader.read(client).reports,
         processes=process_heartbeats.read(client),
         conductors=conductor_heartbeats.read(client),
@@ -92,7 +94,7 @@ def from_redis() -> InRedis:
     )
 
 
-def _server(client: "redis.Redis", round_trip_s: float) -> RedisFacts:
+def _server(client: "redis.Redis", round_trip_s: float, refuses_writes: Refusal | None) -> RedisFacts:
     said = client.info()
     return RedisFacts(
         engine=str(said.get("server_name", "redis")),
@@ -102,6 +104,7 @@ def _server(client: "redis.Redis", round_trip_s: float) -> RedisFacts:
         round_trip_s=round_trip_s,
         uptime_s=float(said.get("uptime_in_seconds", 0)),
         clients=int(said.get("connected_clients", 0)),
+        refuses_writes=refuses_writes,
     )
 
 

@@ -14,6 +14,7 @@ from controlplane.models import Event, Fleet, PolicyRevision, ReplicaHealth
 from controlplane.probes import keys, schedule, targets, tasks
 from controlplane.services import health
 from controlplane.telemetry.frames import (
+    OVERVIEW_KEY,
     AffinityLive,
     DrainedAt,
     FleetFrame,
@@ -32,6 +33,11 @@ from tests.ports import free_port
 def published(redis_client: Any, name: str) -> Any:
     snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
     return next((replica for replica in snapshot.replicas if replica.name == name), None)
+
+
+def store_overview(redis_client: Any) -> None:
+    """What says that a conductor works."""
+    redis_client.set(OVERVIEW_KEY, msgspec.json.encode({"at": time.time()}))
 
 
 def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int = 1, **replica: Any) -> None:
@@ -91,8 +97,9 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
     redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
 
 
-def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str) -> None:
+def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str, redis_client: Any) -> None:
     """After as long as its last start took, else its fleet's others in the middle; nobody knows: nothing."""
+    store_overview(redis_client)
 
     def health(name: str) -> tuple[float | None, float | None, str]:
         body = api.get(f"/fleets/llm/replicas/{name}").json()
@@ -120,6 +127,7 @@ def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str) -> N
 
 
 def test_register(api: Api, llm: str, redis_client: Any) -> None:
+    store_overview(redis_client)
     answer = api.post("/fleets/llm/replicas", {"name": "c", "url": "HTTP://Host:80/base/"})
     assert answer.status_code == 201
     body = answer.json()
@@ -334,6 +342,7 @@ def test_a_replica_that_is_checking_says_what_its_last_probe_saw(
         return str(body["health"]["reason"])
 
     url = f"http://127.0.0.1:{free_port()}"
+    store_overview(redis_client)
     make_fleet("late", replicas=[{"name": "a", "url": url}])
     assert reason() == "not probed yet"
     schedule.reconcile(redis_client, targets.timings(), tasks.rng)
@@ -416,3 +425,13 @@ def test_two_hundred_replicas_cost_as_many_queries_as_two(
         assert len(api.get("/fleets/big/replicas?page_size=200").json()["results"]) == 200
     with django_assert_num_queries(6):  # token, roles, count, page, table state, health
         assert api.get("/fleets").json()["results"][0]["replicas"] == 200
+
+
+def test_no_conductor_has_seen_it(api: Api, llm: str, redis_client: Any) -> None:
+    store_frame(redis_client, age_s=60)
+    (first, _) = api.get("/fleets/llm/replicas").json()["results"]
+    assert first["why"].endswith("; live data is missing: no conductor has written any in the last 5 s")
+    # One works, and has not come to this fleet yet: nothing is missing.
+    store_overview(redis_client)
+    (first, _) = api.get("/fleets/llm/replicas").json()["results"]
+    assert "live data" not in first["why"]

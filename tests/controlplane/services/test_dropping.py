@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from controlplane.models import AuditEntry, Fleet, Replica
 from controlplane.publishing import publisher
-from controlplane.services import fleets, replicas
+from controlplane.services import dropping, fleets, replicas
 from controlplane.services.dropping import ServingReplica, drop_between, serving
 from tests.controlplane.conftest import LLM, Api
 
@@ -74,6 +74,31 @@ def test_the_token_stands_for_this_loss() -> None:
     assert some is not None
     assert everything.token == drop_between(FOUR, of()).token  # type: ignore[union-attr]
     assert everything.token != some.token
+
+
+def test_the_token_stands_for_what_is_left_too() -> None:
+    """Another change has made the same loss worse: it is shown anew."""
+    five, four = of("x/a", "x/b", "x/c", "x/d", "x/e"), of("x/a", "x/b", "x/c", "x/d")
+    lost = of("x/a", "x/b", "x/c")
+    shown, worse = drop_between(five, five - lost), drop_between(four, four - lost)
+    assert shown is not None
+    assert worse is not None
+    assert shown.lost == worse.lost
+    assert (shown.left, worse.left) == ({"x": 2}, {"x": 1})
+    assert shown.is_confirmed_by(shown.token)
+    assert not worse.is_confirmed_by(shown.token)
+
+
+def test_a_token_holds_for_some_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    period = dropping._period()
+    monkeypatch.setattr(dropping, "_period", lambda: period)
+    drop = drop_between(FOUR, of())
+    assert drop is not None
+    token = drop.token
+    period += 1
+    assert drop.is_confirmed_by(token)
+    period += 1
+    assert not drop.is_confirmed_by(token)
 
 
 def test_long_lists_are_cut() -> None:

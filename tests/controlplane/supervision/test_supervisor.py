@@ -133,7 +133,6 @@ def test_what_dies_is_started_again_and_told(tmp_path: Path, supervisor: Callabl
     os.kill(first, signal.SIGKILL)
     running.pid("sleeper", other_than=first)
     told = running.heard("sleeper")
-    # Within its first second the second start waits for a moment, which the words do not tell.
     assert told == "sleeper ended (terminated by SIGKILL) and is restarted; see logs/sleeper.log"
     assert "sleeper ended" in (tmp_path / "supervisor.log").read_text()
     until(lambda: (tmp_path / "sleeper.log").read_text() == "hello\nhello\n", "its lines are in one log")
