@@ -8,7 +8,7 @@ from django.db.utils import Error as DatabaseError
 from redis.exceptions import RedisError
 
 from controlplane.datastores import redis
-from controlplane.datastores.redis_refusal import Refusal, refused_write
+from controlplane.datastores.redis_refusal import RefusedWrite, refused_write
 
 _seen_migrated = threading.Event()
 
@@ -42,6 +42,6 @@ def redis_state() -> str:
     return refused.words if refused else "ok"
 
 
-def write_refusal() -> Refusal | None:
+def write_refusal() -> RefusedWrite | None:
     """See :func:`controlplane.datastores.redis_refusal.refused_write`."""
     return refused_write(redis.client())

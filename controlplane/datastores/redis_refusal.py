@@ -11,7 +11,7 @@ WRITE_CHECK_KEY = "sy:write-check"
 """Never there: it is written only where it is."""
 
 
-class Refusal(NamedTuple):
+class RefusedWrite(NamedTuple):
     """Why Redis does not do what it is asked."""
 
     state: str
@@ -21,11 +21,11 @@ class Refusal(NamedTuple):
     cure: str
 
 
-_REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], Refusal], ...] = (
+_REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], RefusedWrite], ...] = (
     (
         "OOM",
         (redis.exceptions.OutOfMemoryError,),
-        Refusal(
+        RefusedWrite(
             "full",
             "full (maxmemory) and refuses writes",
             "Raise maxmemory, or use a Redis of its own: Switchyard's keys must not be evicted.",
@@ -34,7 +34,7 @@ _REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], Refusal], ...] =
     (
         "READONLY",
         (redis.exceptions.ReadOnlyError,),
-        Refusal(
+        RefusedWrite(
             "read-only",
             "a read-only replica and refuses writes",
             "Correct SWITCHYARD_REDIS_URL, which must name the primary, or promote this: REPLICAOF NO ONE.",
@@ -43,7 +43,7 @@ _REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], Refusal], ...] =
     (
         "MISCONF",
         (),
-        Refusal(
+        RefusedWrite(
             "unsaved",
             "unable to save to its disk and refuses writes (MISCONF)",
             "Free space on its disk, and see its log.",
@@ -52,12 +52,14 @@ _REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], Refusal], ...] =
     (
         "NOAUTH",
         (redis.AuthenticationError,),
-        Refusal("refused", "refusing the password (NOAUTH)", "Correct the password in SWITCHYARD_REDIS_URL."),
+        RefusedWrite(
+            "refused", "refusing the password (NOAUTH)", "Correct the password in SWITCHYARD_REDIS_URL."
+        ),
     ),
     (
         "NOPERM",
         (redis.exceptions.NoPermissionError,),
-        Refusal(
+        RefusedWrite(
             "refused",
             "refusing what its account may not do (NOPERM)",
             "Give the account of SWITCHYARD_REDIS_URL all commands.",
@@ -66,7 +68,7 @@ _REFUSALS: tuple[tuple[str, tuple[type[redis.RedisError], ...], Refusal], ...] =
 )
 
 
-def refusal(error: BaseException) -> Refusal | None:
+def refusal(error: BaseException) -> RefusedWrite | None:
     """``None``: Redis is away, or the error says nothing of the kind."""
     text = str(error)
     for code, kinds, found in _REFUSALS:
@@ -76,7 +78,7 @@ def refusal(error: BaseException) -> Refusal | None:
     return None
 
 
-def refused_write(client: "redis.Redis") -> Refusal | None:
+def refused_write(client: "redis.Redis") -> RefusedWrite | None:
     """Why this Redis, which answers, takes no writes; ``None``: it takes them. Raises redis.RedisError."""
     try:
         # Checked like any write, also for memory; but with XX it stores nothing.

@@ -12,7 +12,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from controlplane.datastores import disk_full
 from controlplane.datastores.availability import database_state, write_refusal
 from controlplane.datastores.redis import client as redis_client
-from controlplane.datastores.redis_refusal import Refusal
+from controlplane.datastores.redis_refusal import RefusedWrite
 from controlplane.datastores.task_queue import queue_length
 from controlplane.models import Replica
 from controlplane.observability import conductor_heartbeats, process_heartbeats
@@ -39,7 +39,7 @@ class RedisFacts:
     round_trip_s: float
     uptime_s: float
     clients: int
-    refuses_writes: Refusal | None = None
+    refuses_writes: RefusedWrite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def from_redis() -> InRedis:
     )
 
 
-def _server(client: "redis.Redis", round_trip_s: float, refuses_writes: Refusal | None) -> RedisFacts:
+def _server(client: "redis.Redis", round_trip_s: float, refuses_writes: RefusedWrite | None) -> RedisFacts:
     said = client.info()
     return RedisFacts(
         engine=str(said.get("server_name", "redis")),
