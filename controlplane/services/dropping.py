@@ -61,14 +61,14 @@ class Drop(NamedTuple):
 
     @property
     def token(self) -> str:
-        """Stands for exactly this loss, out of as many and with as many left, now."""
+        """Stands for exactly this loss, with as many left, now; whoever asks, and whatever else they see."""
         return self._token_of(_period())
 
     def is_confirmed_by(self, token: str) -> bool:
         return any(constant_time_compare(token, self._token_of(_period() - age)) for age in (0, 1))
 
     def _token_of(self, period: int) -> str:
-        shown = [self.lost, self.before, self.fleets, sorted(self.left.items()), self.by, period]
+        shown = [self.lost, self.fleets, sorted(self.left.items()), self.by, period]
         return salted_hmac("switchyard.dropping", json.dumps(shown)).hexdigest()[:16]
 
 

@@ -35,7 +35,7 @@ def test_reads_have_what_the_database_knows(api: Api, llm: str, redis_server: Re
         assert api.get("/live").status_code == 503
     assert first["why"].endswith("; live data is missing: Redis does not respond")
     assert (first["name"], first["in_flight"], second["effective_weight"]) == ("a", None, 2.0)
-    assert "live data" not in api.get("/fleets/llm/replicas/a").json()["why"]
+    assert "Redis does not respond" not in api.get("/fleets/llm/replicas/a").json()["why"]
 
 
 def test_writes_say_that_publishing_is_pending(api: Api, llm: str, redis_server: RedisServer) -> None:
