@@ -58,8 +58,10 @@ class ResultState(Untracked):
 
     missing: int = 0
     """Responses of this worker that were no answer of their protocol."""
+    siblings_missing: int = 0
+    """The same of the host's other workers, as last read."""
     missing_at: float = -inf
-    """When the last of them came."""
+    """When the last of them came, or was told by another worker."""
     earlier_missing: int = 0
     earlier_answers: int = 0
     """Of all workers of the host, where the present window begins."""
