@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.conf import settings
 
 from tests.conftest import RedisServer
 from tests.controlplane.celery_monitoring.test_hanging_task import worker
@@ -21,7 +22,6 @@ def test_it_waits(
     refusing: Callable[[RedisServer], AbstractContextManager[None]],
     fresh_stores: None,
     redis_server: RedisServer,
-    redis_client: "redis.Redis",
     tmp_path: Path,
 ) -> None:
     log = tmp_path / "worker.log"
@@ -35,7 +35,8 @@ def test_it_waits(
             )
             assert process.poll() is None, log.read_text()
         until(lambda: "Redis takes writes again" in log.read_text(), "it begins")
-        until(lambda: redis_client.exists("_kombu.binding.celery"), "its queue is declared")
+        with redis.Redis.from_url(settings.BROKER_REDIS_URL) as broker:
+            until(lambda: broker.exists("_kombu.binding.celery"), "its queue is declared")
         assert process.poll() is None, log.read_text()
     finally:
         if process is not None:
