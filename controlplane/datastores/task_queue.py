@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from controlplane.datastores import redis
-from controlplane.datastores.redis_refusal import Refusal, refused_write
+from controlplane.datastores.redis_refusal import RefusedWrite, refused_write
 
 QUEUE = "celery"
 
@@ -22,7 +22,7 @@ def queue_length() -> int:
     return int(redis.shared_client(settings.BROKER_REDIS_URL).llen(QUEUE))
 
 
-def write_refusal() -> Refusal | None:
+def write_refusal() -> RefusedWrite | None:
     """Why the queue's Redis, which answers, takes no tasks. Raises redis.RedisError."""
     return refused_write(redis.shared_client(settings.BROKER_REDIS_URL))
 
