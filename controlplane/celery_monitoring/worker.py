@@ -1,8 +1,12 @@
 """Monitoring of the Celery worker: tasks by name and outcome, whether one hangs, and its main loop."""
 
 import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import redis
 from celery import bootsteps, signals
 from celery.worker.consumer import Connection, Events
 from django.conf import settings
@@ -11,11 +15,13 @@ from controlplane.celery import app
 from controlplane.celery_monitoring.queue_metrics import QueueCollector
 from controlplane.celery_monitoring.running_tasks import running_tasks
 from controlplane.celery_monitoring.start_checks import refuse_foreign_redis
+from controlplane.datastores import task_queue
 from controlplane.observability import metrics, metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
 from controlplane.publishing import redis_owner
 
 LOOP_HEARTBEAT_S = 1.0
+WRITABLE_POLL_S = 0.5
 COUNTED_POOLS = ("thread", "solo")
 
 logger = logging.getLogger(__name__)
@@ -55,8 +61,30 @@ class OwnRedisStep(bootsteps.StartStopStep):
         redis_owner.wait_until_ours(this_process.loop_heartbeat.record)
 
 
+class WritableRedisStep(bootsteps.StartStopStep):
+    """Before Celery connects, which writes: a refusal of that would end the process."""
+
+    def start(self, parent: Any) -> None:
+        with suppress(redis.RedisError):  # it is away, which Celery itself waits for
+            _wait_until_writable(this_process.loop_heartbeat.record)
+
+
+def _wait_until_writable(meanwhile: Callable[[], None]) -> None:
+    """Raises redis.RedisError."""
+    refused = task_queue.write_refusal()
+    if refused is None:
+        return
+    logger.warning("the task queue is not used yet: Redis is %s. %s", refused.words, refused.cure)
+    while task_queue.write_refusal() is not None:
+        meanwhile()
+        time.sleep(WRITABLE_POLL_S)
+    logger.warning("Redis takes writes again: the task queue is used")
+
+
 app.steps["consumer"].add(OwnRedisStep)
-# All other steps need this one, by way of it.
+app.steps["consumer"].add(WritableRedisStep)
+Connection.requires = (WritableRedisStep,)
+# All other steps need these, by way of it.
 Events.requires = (Connection, OwnRedisStep)
 
 

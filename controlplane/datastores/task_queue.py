@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from controlplane.datastores import redis
+from controlplane.datastores.redis_refusal import RefusedWrite, refused_write
 
 QUEUE = "celery"
 
@@ -19,6 +20,11 @@ MOST_WAITING = 500
 def queue_length() -> int:
     """Tasks that no worker has taken yet. Raises redis.RedisError."""
     return int(redis.shared_client(settings.BROKER_REDIS_URL).llen(QUEUE))
+
+
+def write_refusal() -> RefusedWrite | None:
+    """Why the queue's Redis, which answers, takes no tasks. Raises redis.RedisError."""
+    return refused_write(redis.shared_client(settings.BROKER_REDIS_URL))
 
 
 def is_full() -> bool:

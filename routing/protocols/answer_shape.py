@@ -3,9 +3,8 @@
 Theory. A server that is broken may answer at once with 200 and a body that answers nothing: a page of its
 load balancer, ``{}``, an error in JSON, a stream that ends before it has begun. Such a body lacks the one
 member in which the protocol puts its result. So each call that is judged has a *mark*, that member's name as
-it stands in JSON, and a body in which the mark does not occur is no answer. That is one search, most often
-over the first hundred bytes. :func:`shape_of` reads a whole body: it also finds a member of the wrong type,
-and an answer that is well formed and empty.
+it stands in JSON. :func:`shape_of` reads a whole body, and finds that member, its type, and whether there is
+content in it. Of a body in pieces the beginning is read.
 
 Judged are the calls of which the form of the answer is known: chat, completions, embeddings and responses of
 the OpenAI API, messages of Anthropic's, ``infer`` of the Open Inference Protocol. All others are not.
@@ -38,7 +37,7 @@ class Shape(enum.Enum):
 
 
 UNJUDGED = b""
-"""The mark of a call whose answers are not judged. Every body has it."""
+"""The mark of a call whose answers are not judged."""
 _CHOICES, _DATA, _OUTPUT, _CONTENT, _OUTPUTS = (
     *(b'"choices"', b'"data"', b'"output"', b'"content"'),
     b'"outputs"',

@@ -290,7 +290,7 @@ class OutlierDetector:
         fleet = self._replicas()
         for replica in replicas:
             silence.follow(replica, now)
-            inspection.follow(replica, now)
+            inspection.follow(replica, len(fleet), now)
         if self._doubts.review(replicas, fleet, now, begins):
             self._changed(now)
         starvation.follow(replicas, fleet, now)

@@ -1,9 +1,10 @@
-"""Speed doubt: a replica that is suddenly much faster than any ever was gets no more than its fair share.
+"""Speed doubt: a replica that is suddenly much faster than any ever was, or empty, gets its fair share only.
 
 Theory. Whatever goes by load or by response times sends most requests to a replica that answers at once: it
 never has any in flight, and looks fastest. That is right for a cache or for new hardware, and wrong for a
 server that is broken in a way that looks like an answer. Speed alone tells neither, so it ejects nobody. It
-only makes the replica wait for more than its part by weight (:class:`FairShares`), whatever the strategy.
+only holds the replica to its part by weight, whatever the strategy
+(:mod:`routing.balancing.outlier.fair_shares`).
 
 *Too fast* is a response that took less than a third of the time under which only one in twenty of all
 responses of the fleet ever stayed, in this worker. It is so at weight 1 as well: hardware may be as fast as
@@ -12,6 +13,10 @@ of their work: a replica that happens to get short requests has the fleet's fast
 faster. A replica is in doubt when three quarters of eight or
 more of its responses since the last look were too fast, and those of most of its peers were not. Where all
 become faster, nothing is to be said against one.
+
+*Empty* is an answer that is well formed and has no content, which is legal too. A replica is in doubt,
+however fast it is, when more than half of five or more of its answers that were inspected are empty, and
+those of most of its peers are not.
 
 The doubt ends when
 
@@ -46,6 +51,7 @@ FASTEST = 0.05
 ENOUGH = 50
 """Responses of the fleet before anything is said of its speed."""
 LEAST = 8
+LEAST_INSPECTED = 5
 LOOKS_EVERY_S = 0.2
 BEGINS_AT, ENDS_BELOW = 0.75, 0.5
 """Parts of a replica's responses that are too fast."""
@@ -53,7 +59,6 @@ MEASURED_EVERY_S = 10.0
 PROOF = 20
 PROOF_S = 10.0
 EMPTY_SHARE = 0.2
-MOST_CREDIT = 2.0
 
 _BUCKETS_AN_E_FOLD = (bucket_of(1000.0) - bucket_of(0.001)) / math.log(1e6)
 _TIMES = math.ceil(math.log(TIMES) * _BUCKETS_AN_E_FOLD)
@@ -98,8 +103,15 @@ class SpeedDoubts:
                 self._add(self._sums, replica)
             changed |= self._follow_siblings(replica, now)
             doubt = replica.doubt
+            looked = False
             if replica.succeeded - doubt.answers >= LEAST and now - doubt.looked_at >= LOOKS_EVERY_S:
-                changed |= self._look(replica, fleet, now)
+                self._look_at_speed(replica, now)
+                looked = True
+            if _inspected(doubt) - doubt.looked_at_content >= LEAST_INSPECTED:
+                _look_at_content(doubt)
+                looked = True
+            if looked:
+                changed |= self._decide(replica, fleet, now)
             if doubt.since and _is_proven(doubt, now):
                 self._prove(replica, now)
                 changed = True
@@ -111,7 +123,7 @@ class SpeedDoubts:
         if doubt.since:
             doubt.excluded = subtract(replica.latency, doubt.believed or {})
             _stop(replica, now)
-        doubt.is_fast = False
+        doubt.is_fast = doubt.is_empty = False
         _begin_look(replica, -1, now)
 
     # --- what is too fast ------------------------------------------------------------------------
@@ -141,29 +153,34 @@ class SpeedDoubts:
 
     # --- one replica -----------------------------------------------------------------------------
 
-    def _look(self, replica: Replica, fleet: Sequence[Replica], now: float) -> bool:
-        """Returns whether the doubt about it began or ended."""
+    def _look_at_speed(self, replica: Replica, now: float) -> None:
         doubt, limit = replica.doubt, self._limit(replica)
-        answers, fast = doubt.answers, doubt.fast
-        if limit != doubt.fast_below or limit < 0:
-            _begin_look(replica, limit, now)
-            return False
+        answers, fast, before = doubt.answers, doubt.fast, doubt.fast_below
         _begin_look(replica, limit, now)
-        share = (doubt.fast - fast) / (doubt.answers - answers)
-        doubt.is_fast = share >= (ENDS_BELOW if doubt.since else BEGINS_AT)
-        if not doubt.since:
-            if not doubt.is_fast or _are_fast(fleet, replica):
+        if limit == before and limit >= 0:
+            share = (doubt.fast - fast) / (doubt.answers - answers)
+            doubt.is_fast = share >= (ENDS_BELOW if doubt.since else BEGINS_AT)
+            doubt.is_compared = True
+
+    def _decide(self, replica: Replica, fleet: Sequence[Replica], now: float) -> bool:
+        """Returns whether the doubt about it began or ended."""
+        doubt = replica.doubt
+        if (doubt.is_fast and not _are_fast(fleet, replica)) or (
+            doubt.is_empty and not _are_empty(fleet, replica)
+        ):
+            if doubt.since:
                 return False
             self._begin(replica, now)
-            return True
-        if doubt.is_fast and not _are_fast(fleet, replica):
+        elif doubt.since and doubt.is_compared and (doubt.looked_at_content or not _inspected(doubt)):
+            self._end(replica, now)
+        else:
             return False
-        self._end(replica, now)
         return True
 
     def _begin(self, replica: Replica, now: float) -> None:
         doubt = replica.doubt
-        doubt.whole = doubt.empty = 0
+        doubt.whole = doubt.empty = doubt.looked_at_content = doubt.empty_before = 0
+        doubt.is_compared = False
         doubt.credit = 0.0
         # Those that have brought the doubt are no measure.
         limit = doubt.fast_below
@@ -171,14 +188,14 @@ class SpeedDoubts:
         doubt.believed = {bucket: count for bucket, count in believed.items() if bucket >= limit}
         doubt.since = now
         _show(replica)
-        self._changed(replica, "is too fast to be believed", True)
+        self._changed(replica, "is in doubt", True)
 
     def _end(self, replica: Replica, now: float) -> None:
-        """It is no longer so fast, or not alone."""
+        """It is no longer what it was doubted for, or not alone."""
         doubt = replica.doubt
         doubt.excluded = subtract(replica.latency, doubt.believed or {})
         _stop(replica, now)
-        self._changed(replica, "is no longer too fast to be believed", False)
+        self._changed(replica, "is no longer in doubt", False)
 
     def _prove(self, replica: Replica, now: float) -> None:
         doubt = replica.doubt
@@ -190,7 +207,7 @@ class SpeedDoubts:
                 self._limits = self._limits.lowest(self._proven)
         doubt.excluded = {}
         _stop(replica, now, proven=True)
-        self._changed(replica, f"is as fast as it seems: {doubt.whole} whole answers", True)
+        self._changed(replica, f"is no longer in doubt: {doubt.whole} whole answers", True)
 
     # --- sibling workers -------------------------------------------------------------------------
 
@@ -221,60 +238,15 @@ class SpeedDoubts:
         return True
 
 
-class FairShares:
-    """Holds the doubted replicas of one pool to their part, by weight, of the requests of their site."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Replica, float]] = []
-        """Each of the doubted, with its part."""
-        self._others: list[Replica] = []
-
-    def follow(self, eligible: Sequence[Replica]) -> None:
-        """These are asked from now on."""
-        self._parts, self._others = [], []
-        doubted = [replica for replica in eligible if replica.doubt.since]
-        if not doubted or len(doubted) == len(eligible):
-            return
-        weights: dict[str, float] = {}
-        for replica in eligible:
-            site = replica.spec.site
-            weights[site] = weights.get(site, 0.0) + replica.share
-        self._parts = [(one, one.share / weights[one.spec.site]) for one in doubted]
-        self._others = [replica for replica in eligible if not replica.doubt.since]
-
-    @property
-    def hold(self) -> bool:
-        """Whether any replica is held to its part."""
-        return bool(self._parts)
-
-    def candidates(self, eligible: Sequence[Replica]) -> Sequence[Replica]:
-        """Of these replicas, all that have a part left."""
-        spent = [replica for replica, _ in self._parts if replica.doubt.credit < 1.0]
-        if not spent:
-            return eligible
-        if len(spent) == len(self._parts):
-            return self._others
-        return [replica for replica in eligible if replica not in spent]
-
-    def count(self, picked: Replica) -> None:
-        """A request has gone to this replica."""
-        site = picked.spec.site
-        for replica, part in self._parts:
-            doubt = replica.doubt
-            if replica.spec.site == site:
-                doubt.credit = min(MOST_CREDIT, doubt.credit + part)
-            if replica is picked:
-                doubt.credit -= 1.0
-
-
 def words(replica: Replica) -> str:
     """That its speed is doubted, for people; empty: it is not."""
     doubt = replica.doubt
     if not doubt.since:
         return ""
-    text = "in doubt: it is much faster than this fleet ever was, so it gets no more than its fair share"
+    share = "so it gets no more than its fair share"
     if doubt.empty > EMPTY_SHARE * doubt.whole:
-        return f"{text}; its answers are empty"
+        return f"in doubt: its answers are empty, and those of other replicas are not, {share}"
+    text = f"in doubt: it is much faster than this fleet ever was, {share}"
     if doubt.whole:
         return f"{text} until {PROOF} whole answers have shown that it is right ({doubt.whole} so far)"
     return f"{text} until whole answers have shown that it is right"
@@ -290,6 +262,22 @@ def _are_fast(fleet: Sequence[Replica], besides: Replica) -> bool:
     """Whether half of the others or more are too fast as well, or there are none."""
     others = [one for one in fleet if one is not besides and one.doubt.fast_below >= 0]
     return 2 * sum([one.doubt.is_fast for one in others]) >= len(others)
+
+
+def _are_empty(fleet: Sequence[Replica], besides: Replica) -> bool:
+    """The same of those that mostly give empty answers."""
+    others = [one for one in fleet if one is not besides and one.doubt.looked_at_content]
+    return 2 * sum([one.doubt.is_empty for one in others]) >= len(others)
+
+
+def _inspected(doubt: DoubtState) -> int:
+    return doubt.whole + doubt.empty
+
+
+def _look_at_content(doubt: DoubtState) -> None:
+    inspected = _inspected(doubt)
+    doubt.is_empty = 2 * (doubt.empty - doubt.empty_before) > inspected - doubt.looked_at_content
+    doubt.looked_at_content, doubt.empty_before = inspected, doubt.empty
 
 
 def _begin_look(replica: Replica, limit: int, now: float) -> None:

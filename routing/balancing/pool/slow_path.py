@@ -18,8 +18,8 @@ from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.locality.spillover import misses_deadline
 from routing.balancing.outlier import eligibility, shared_ejection
 from routing.balancing.outlier.eligibility import Eligibility
+from routing.balancing.outlier.fair_shares import FairShares
 from routing.balancing.outlier.outlier_detector import OutlierDetector
-from routing.balancing.outlier.speed_doubt import FairShares
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica

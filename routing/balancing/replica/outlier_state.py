@@ -58,8 +58,10 @@ class ResultState(Untracked):
 
     missing: int = 0
     """Responses of this worker that were no answer of their protocol."""
+    siblings_missing: int = 0
+    """The same of the host's other workers, as last read."""
     missing_at: float = -inf
-    """When the last of them came."""
+    """When the last of them came, or was told by another worker."""
     earlier_missing: int = 0
     earlier_answers: int = 0
     """Of all workers of the host, where the present window begins."""
@@ -78,7 +80,12 @@ class DoubtState(Untracked):
     """When it last was no longer."""
     whole: int = 0
     empty: int = 0
-    """Answers with content, and without, since it is doubted."""
+    """Answers that were found to have content, and none, since it is doubted, or since it was last."""
+    looked_at_content: int = 0
+    empty_before: int = 0
+    """How many these were together, and how many of them empty, when that was looked at last."""
+    is_empty: bool = False
+    """Whether most of them were, between the last two looks."""
     answers: int = 0
     fast: int = 0
     """How many there were, and how many of these were too fast, at the last look."""
@@ -86,7 +93,9 @@ class DoubtState(Untracked):
     """Bucket below which those are; -1: there was no look."""
     looked_at: float = 0.0
     is_fast: bool = False
-    """Whether most of its answers were too fast, at the last look."""
+    """Whether most of its answers were too fast, between the last two looks."""
+    is_compared: bool = False
+    """Whether that was found out since it is doubted."""
     credit: float = 0.0
     """Requests that it may have now, as its fair share."""
     believed: dict[int, int] | None = None

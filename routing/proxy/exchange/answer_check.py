@@ -1,7 +1,7 @@
 """Answer check: whether what a replica has responded with 200 is an answer of its protocol.
 
-It looks where the body passes anyway. Most responses never get here: they say how many tokens they have, or
-have the member that holds the result, and their replica is not in doubt.
+It looks where the body passes anyway, at the responses that are inspected
+(:mod:`routing.balancing.outlier.inspection`).
 """
 
 from __future__ import annotations
@@ -33,33 +33,25 @@ def outcome_of_body(exchange: ExchangeState, head: ResponseHead, body: bytes, no
     return _outcome_of(exchange, attempt, shape_of(mark, head.block, body), now)
 
 
-def watch(exchange: ExchangeState, head: ResponseHead, response: StreamingResponse) -> None:
-    """Have a response that comes in pieces read along, if its call is judged. Of a stream of events the
-    number of tokens is enough, while its replica is not in doubt."""
+def watch(exchange: ExchangeState, head: ResponseHead, response: StreamingResponse, now: float) -> None:
+    """Have a response that comes in pieces read along, if its call is judged."""
     pool, attempt = exchange.pool, exchange.attempt
     assert pool is not None
     assert attempt is not None
     mark: bytes = exchange.head.route.result_mark  # type: ignore[attr-defined]
-    if not is_judged(mark, pool.protocol, head.status, head.block):
-        return
-    response.is_judged = True
-    if not is_event_stream(head.block):
-        response.watched = BodyInPieces(mark, head.block)
-    elif attempt.replica.inspected:
-        response.watched = EventStream(mark)
+    if is_judged(mark, pool.protocol, head.status, head.block):
+        response.watched = (
+            EventStream(mark) if is_event_stream(head.block) else BodyInPieces(mark, head.block)
+        )
+    else:
+        _not_judged(attempt, now)
 
 
 def outcome_of_stream(
-    exchange: ExchangeState, attempt: Attempt, response: StreamingResponse, now: float
+    exchange: ExchangeState, attempt: Attempt, watched: BodyInPieces | EventStream, now: float
 ) -> Outcome:
-    """The same of a response that came in pieces and has come to its end: one that is watched, or has no
-    tokens."""
-    if not response.is_judged:
-        if attempt.replica.inspected:
-            _not_judged(attempt, now)
-        return response.outcome
-    watched = response.watched
-    return _outcome_of(exchange, attempt, Shape.NONE if watched is None else watched.shape(), now)
+    """The same of a response that was read along, and has come to its end."""
+    return _outcome_of(exchange, attempt, watched.shape(), now)
 
 
 def _outcome_of(exchange: ExchangeState, attempt: Attempt, shape: Shape, now: float) -> Outcome:

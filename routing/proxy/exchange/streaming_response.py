@@ -22,7 +22,6 @@ class StreamingResponse:
         "ending",
         "ends_with_connection",
         "failed",
-        "is_judged",
         "keep",
         "outcome",
         "uncounted_chunks",
@@ -48,10 +47,8 @@ class StreamingResponse:
             self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
-        self.is_judged = False
-        """Whether it is known what an answer looks like."""
         self.watched: BodyInPieces | EventStream | None = None
-        """Reads along, to see whether it is an answer; ``None``: the number of tokens shows that."""
+        """Reads along, to see whether it is an answer of its protocol; ``None``: that is not asked."""
         self.uncounted_chunks: list[bytes] = []
         """Whole chunks, still framed, that were forwarded and whose tokens are not counted yet."""
 

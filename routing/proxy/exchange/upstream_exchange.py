@@ -252,12 +252,7 @@ class UpstreamExchange(AttemptOwner):
         attempt, client = self.attempt, self.client
         assert attempt is not None
         outcome = _SUCCESS
-        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
-        has_usage = body.find(b"_tokens") >= 0
-        if attempt.replica.inspected or not (
-            # What says how many tokens it has is an answer. Every body has the mark of what is not judged.
-            has_usage or body.find(self.head.route.result_mark) >= 0  # type: ignore[attr-defined]
-        ):
+        if attempt.replica.inspected:
             outcome = answer_check.outcome_of_body(self, head, body, now)
             if outcome is not _SUCCESS and failed_attempt.retries_without_result(self, now):
                 return
@@ -282,6 +277,8 @@ class UpstreamExchange(AttemptOwner):
         ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
+        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
+        has_usage = body.find(b"_tokens") >= 0
         tokens = openai.completion_tokens(body) if has_usage else 0
         bucket = attempt.settle(outcome, now, tokens, at_once=True)
         if self.quota is not None:
@@ -311,8 +308,8 @@ class UpstreamExchange(AttemptOwner):
         outcome = outcome_of(head)
         response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol)
         self.streaming_response = response
-        if self.head.route.result_mark:  # type: ignore[attr-defined]
-            answer_check.watch(self, head, response)
+        if attempt.replica.inspected:
+            answer_check.watch(self, head, response, now)
         if body:
             attempt.heard(now, response.count(body))
         endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
@@ -341,8 +338,8 @@ class UpstreamExchange(AttemptOwner):
         elif complete:
             self.attempt = None
             tokens, outcome = response.tokens(), response.outcome
-            if response.watched is not None or not tokens:
-                outcome = answer_check.outcome_of_stream(self, attempt, response, now)
+            if response.watched is not None:
+                outcome = answer_check.outcome_of_stream(self, attempt, response.watched, now)
             attempt.settle(outcome, now, tokens)
             local_reply.record_completion(self, "answered", answered=True, failed=response.failed, now=now)
             # The head that was sent has decided whether the connection is kept. Without "close" in it the

@@ -136,7 +136,7 @@ def test_after_a_minute_any_answer_lets_it_back(pool):
     assert not replica.ejection.until
 
 
-def test_it_is_inspected_once_a_second_and_always_when_in_doubt(pool):
+def test_one_response_is_inspected_with_each_timer_and_each_one_in_doubt(pool):
     replica = pool.replicas[0]
     serve(pool, 1.0, 0.5, lambda *_: False)
     pool.refresh(3.0)
@@ -145,11 +145,25 @@ def test_it_is_inspected_once_a_second_and_always_when_in_doubt(pool):
     pool.has_result(attempt, True, 3.0)
     assert not replica.inspected
     attempt.settle(Outcome.SUCCESS, 3.0)
-    pool.refresh(3.5)
-    assert not replica.inspected
-    attempt = begin_at(replica, pool, 3.5)
-    attempt.settle(Outcome.WITHOUT_RESULT, 3.5)
+    attempt = begin_at(replica, pool, 3.05)
+    attempt.settle(Outcome.WITHOUT_RESULT, 3.05)
     assert replica.inspected
+    attempt = begin_at(replica, pool, 3.06)
+    pool.has_result(attempt, True, 3.06)
+    assert replica.inspected
+
+
+def test_a_large_pool_inspects_two_hundred_a_second(make_pool):
+    pool = make_pool(60, strategy="round_robin")
+    pool.refresh(3.0)
+    for replica in pool.replicas:
+        attempt = begin_at(replica, pool, 3.0)
+        pool.has_result(attempt, True, 3.0)
+        attempt.settle(Outcome.SUCCESS, 3.0)
+    pool.refresh(3.15)
+    assert not any(replica.inspected for replica in pool.replicas)
+    pool.refresh(3.3)
+    assert all(replica.inspected for replica in pool.replicas)
 
 
 def test_the_workers_of_a_host_count_together(make_snapshot, block):
@@ -166,4 +180,5 @@ def test_the_workers_of_a_host_count_together(make_snapshot, block):
             missing += 1
         attempt.settle(outcome, now)
     assert all(pool.replicas[0].ejection.until for pool in pools)
+    assert all(pool.replicas[0].inspected for pool in pools)
     assert missing <= 12

@@ -31,6 +31,7 @@ class Traffic:
         self.now = 1.0
         self.at_once = set()
         self.has_content = None
+        self.at_once_s = AT_ONCE_S
         self.picked = Counter()
         self._rng = Random(3)
         self._in_flight = []
@@ -46,7 +47,7 @@ class Traffic:
             attempt = pool.begin(1.0, self.now)
             name = attempt.replica.name
             self.picked[name] += 1
-            takes_s = AT_ONCE_S if name in self.at_once else 0.1 * self._rng.uniform(0.5, 1.5)
+            takes_s = self.at_once_s if name in self.at_once else 0.1 * self._rng.uniform(0.5, 1.5)
             heappush(self._in_flight, (self.now + takes_s, next(self._numbers), pool, attempt))
             self.now += self._rng.expovariate(self.rate)
         self._settle_until(self.now)
@@ -76,6 +77,24 @@ def test_no_more_than_a_fair_share_whatever_the_strategy(make_pool, strategy, ha
     assert traffic.run(20.0).get("r0", 0.0) <= 0.28
 
 
+@pytest.mark.parametrize("strategy", BY_LOAD)
+def test_nor_does_one_that_is_only_twice_as_fast_and_empty(make_pool, strategy):
+    traffic = Traffic(make_pool(4, strategy=strategy, slow_start_s=0))
+    traffic.run(10.0)
+    traffic.at_once, traffic.has_content, traffic.at_once_s = {"r0"}, False, 0.05
+    assert traffic.run(20.0).get("r0", 0.0) <= 0.28
+    traffic.at_once = set()
+    traffic.run(3.0)
+    assert not traffic.pools[0].replicas[0].doubt.since
+
+
+def test_where_all_answers_are_empty_nobody_is_held(traffic):
+    traffic.has_content, traffic.at_once_s = False, 0.1
+    traffic.at_once = {"r0", "r1", "r2", "r3"}
+    traffic.run(20.0)
+    assert not any(replica.doubt.since for replica in traffic.pools[0].replicas)
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["workers", "proxies"])
 def test_nor_with_four_workers_or_proxies(make_snapshot, block, shared):
     snapshot = make_snapshot(4, slow_start_s=0)
@@ -102,8 +121,8 @@ def test_it_is_said(traffic):
     assert one.eligible
     assert one.asked
     assert one.reasons == [
-        "in doubt: it is much faster than this fleet ever was, so it gets no more than its fair share; "
-        "its answers are empty"
+        "in doubt: its answers are empty, and those of other replicas are not, "
+        "so it gets no more than its fair share"
     ]
     reported = {one.name: one.doubt for one in pool.report(traffic.now).replicas}
     assert reported == {"r0": one.reasons[0], "r1": "", "r2": "", "r3": ""}

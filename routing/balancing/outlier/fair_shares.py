@@ -1,0 +1,61 @@
+"""Fair shares (token bucket): a replica in doubt gets no more requests than its part by weight.
+
+Theory. With each request that goes to a replica of its site, a replica in doubt earns its part of one, by
+weight and slow start. It is a candidate while it has earned a whole one, and pays with the request that it
+gets. Two at most are saved up. So it never gets more than its part, whichever strategy picks, and less if the
+strategy prefers others. If all replicas are in doubt, none is held to anything.
+
+Source: the token bucket (Turner, "New Directions in Communications", 1986).
+"""
+
+from collections.abc import Sequence
+
+from routing.balancing.replica.state import Replica
+
+MOST_CREDIT = 2.0
+
+
+class FairShares:
+    """Holds the doubted replicas of one pool to their part, by weight, of the requests of their site."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Replica, float]] = []
+        """Each of the doubted, with its part."""
+        self._others: list[Replica] = []
+
+    def follow(self, eligible: Sequence[Replica]) -> None:
+        """These are asked from now on."""
+        self._parts, self._others = [], []
+        doubted = [replica for replica in eligible if replica.doubt.since]
+        if not doubted or len(doubted) == len(eligible):
+            return
+        weights: dict[str, float] = {}
+        for replica in eligible:
+            site = replica.spec.site
+            weights[site] = weights.get(site, 0.0) + replica.share
+        self._parts = [(one, one.share / weights[one.spec.site]) for one in doubted]
+        self._others = [replica for replica in eligible if not replica.doubt.since]
+
+    @property
+    def hold(self) -> bool:
+        """Whether any replica is held to its part."""
+        return bool(self._parts)
+
+    def candidates(self, eligible: Sequence[Replica]) -> Sequence[Replica]:
+        """Of these replicas, all that have a part left."""
+        spent = [replica for replica, _ in self._parts if replica.doubt.credit < 1.0]
+        if not spent:
+            return eligible
+        if len(spent) == len(self._parts):
+            return self._others
+        return [replica for replica in eligible if replica not in spent]
+
+    def count(self, picked: Replica) -> None:
+        """A request has gone to this replica."""
+        site = picked.spec.site
+        for replica, part in self._parts:
+            doubt = replica.doubt
+            if replica.spec.site == site:
+                doubt.credit = min(MOST_CREDIT, doubt.credit + part)
+            if replica is picked:
+                doubt.credit -= 1.0
