@@ -183,6 +183,16 @@ class Bench:
         row = rows[replica.name]
         return "" if row["eligible"] else "; ".join(row["reasons"])
 
+    async def until_said(self, words: str, replica: Replica, limit_s: float) -> float:
+        """Seconds until the proxy says this of the replica, whether that gets requests or not."""
+        began = time.monotonic()
+        while time.monotonic() - began < limit_s:
+            rows: dict[str, dict[str, Any]] = await asyncio.to_thread(self.proxy.replicas, "echo")
+            if any(words in reason for reason in rows[replica.name]["reasons"]):
+                return time.monotonic() - began
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{replica.name} after {limit_s:g} s: {rows[replica.name]['reasons']}")
+
     async def until(self, condition: Callable[[str], bool], replica: Replica, limit_s: float) -> float:
         """Seconds until what the proxy says of the replica fulfils this; fails after the limit."""
         began, said = time.monotonic(), ""

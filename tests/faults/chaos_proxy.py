@@ -11,6 +11,8 @@ reset           RST instead of a response, after the server has had the request
 half_close      FIN instead of a response, after the server has had the request
 mid_body        the response without its end, then FIN
 instant_500     a 500 at once; the server hears nothing
+instant_nothing 200 with {} at once, which is no answer of any protocol; the server hears nothing
+instant_empty   200 with a well-formed answer without content at once; the server hears nothing
 not_http        bytes that are not HTTP at once, then FIN; the server hears nothing
 dribble         the head and the first byte, and nothing more (one token a minute)
 blackhole       swallows everything in both directions; what it has swallowed never comes
@@ -28,10 +30,18 @@ from random import Random
 
 MODES = (
     *("pass", "latency", "slice", "reset", "half_close", "mid_body", "instant_500", "not_http"),
+    *("instant_nothing", "instant_empty"),
     *("dribble", "blackhole", "refuse", "at_random"),
 )
 LATE_S = 0.3
 ERROR = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5\r\n\r\nfault"
+JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
+NOTHING = JSON % (2, b"{}")
+EMPTY_CHAT = b'{"choices": [{"message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}]}'
+EMPTY = JSON % (len(EMPTY_CHAT), EMPTY_CHAT)
+EMPTY_EVENTS = b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\ndata: [DONE]\n\n'
+EMPTY_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n%b"
+EMPTY_STREAM %= (len(EMPTY_EVENTS), EMPTY_EVENTS)
 NOISE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is not HTTP\r\n\r\n"
 
 
@@ -92,6 +102,10 @@ class Chaos:
             while data := await reader.read(65_536):
                 if self.mode == "instant_500":
                     writer.write(ERROR)
+                elif self.mode == "instant_nothing":
+                    writer.write(NOTHING)
+                elif self.mode == "instant_empty":
+                    writer.write(EMPTY_STREAM if b'"stream": true' in data else EMPTY)
                 elif self.mode == "not_http":
                     writer.write(NOISE)
                     return

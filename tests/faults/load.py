@@ -21,6 +21,7 @@ PAUSE_S = 0.1
 """After a failure, before a client that goes on without a pause asks again."""
 HELD_S = 1.0
 """Clients that were held themselves for longer do not make up for it: that would be a flood."""
+ANSWER = b'"content": "x'
 _BODY = b'{"model": "echo", "messages": []}'
 _STREAMED = b'{"model": "echo", "messages": [], "stream": true}'
 _LINES = {
@@ -45,6 +46,9 @@ class Result:
     begun: bool = False
     """Whether a byte of a replica's response has come: after that nobody may send it again."""
     whole: bool = False
+    replica: str = ""
+    answers: bool = False
+    """Whether the body is the model server's answer."""
     cause: str = ""
 
     @property
@@ -194,7 +198,8 @@ async def read_response(reader: asyncio.StreamReader, result: Result) -> bool:
     else:
         length = head.partition("content-length: ")[2].partition("\r\n")[0]
         body = await reader.readexactly(int(length))
-    result.whole = True
+    result.replica = head.partition("x-switchyard-replica: ")[2].partition("\r\n")[0]
+    result.whole, result.answers = True, ANSWER in body
     if result.status != 200:
         result.cause = f"{result.status} {error_code(body)}".strip()
     return "connection: close" not in head

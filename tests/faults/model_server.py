@@ -11,11 +11,12 @@ import sys
 from typing import NamedTuple
 
 TAKES_S = 0.01
-BODY = b'{"answer": "%b"}' % (b"x" * 26)
+BODY = b'{"choices": [{"message": {"role": "assistant", "content": "%b"}}]}' % (b"x" * 26)
+"""Of a chat, which nothing else minds."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 ANSWER = HEAD % len(BODY) + BODY
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-EVENT = b"data: {}\n\n"
+EVENT = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
 
 
 class Stream(NamedTuple):

@@ -1,6 +1,7 @@
 """Each failing mode of one of four replicas, for as long and at the rate that ``make test-faults`` is for."""
 
 import asyncio
+import math
 import signal
 import time
 from collections.abc import Callable
@@ -9,8 +10,8 @@ import pytest
 
 from routing.contract.policy import Ejection, Policy, Timeouts
 from tests.faults.amounts import FOR_S, RATE, STRICT
-from tests.faults.bench import Bench, executed_twice, failures, listed, unexcused
-from tests.faults.load import Load
+from tests.faults.bench import REPLICAS, Bench, Replica, executed_twice, failures, listed, unexcused
+from tests.faults.load import Load, Result
 
 WARM_S = 12.0
 """By then the fleet's 99th percentile is known."""
@@ -19,6 +20,11 @@ POLICY = Policy(timeouts=Timeouts(connect_s=1.0, stall_s=STALL_S, first_byte_s=3
 SLOWER_MACHINE = 1.0 if STRICT else 5.0
 WRONG_SHARE, SILENT_SHARE = 0.005, 0.01
 """Of all requests, where a replica answers wrongly; where it begins or accepts what it never ends."""
+
+WITHOUT_ANSWERS_S, AFTER_S = 20.0, 14.0
+CHATS = ("safe", "stream")
+FAIR_FROM = 0.75
+"""Of its part by weight: what a replica gets that is as any other, give or take."""
 
 pytestmark = [pytest.mark.system, pytest.mark.any_database, pytest.mark.faults, pytest.mark.timeout(600)]
 
@@ -33,6 +39,23 @@ OUT_WITHIN_S = {
     "blackhole": STALL_S + 2.0,
 }
 """Seconds from a mode's beginning."""
+
+
+def between(results: list[Result], begin: float, end: float) -> list[Result]:
+    return [one for one in results if begin <= one.began < end]
+
+
+def share_of(results: list[Result], replica: Replica) -> float:
+    return sum(one.replica == replica.name for one in results) / max(1, len(results))
+
+
+def fair_again_s(results: list[Result], replica: Replica, since: float, within_s: float) -> float:
+    """Seconds until the two seconds begin in which the replica has its share again; infinite: none do."""
+    for tenth in range(round((within_s - 2.0) * 10)):
+        begin = since + tenth / 10
+        if share_of(between(results, begin, begin + 2.0), replica) >= FAIR_FROM / REPLICAS:
+            return tenth / 10
+    return math.inf
 
 
 @pytest.mark.parametrize("mode", OUT_WITHIN_S)
@@ -77,7 +100,8 @@ async def test_a_slow_mode_fails_nothing(start_bench: Callable[[Policy], Bench],
 
 
 async def test_a_hang_that_heals(start_bench: Callable[[Policy], Bench]) -> None:
-    """Stopped for 15 s: asked again within 5 s, and never out for what failed before."""
+    """Stopped for 15 s: asked again within 5 s, with its share soon after, and never out for what failed
+    before."""
     bench = await asyncio.to_thread(start_bench, POLICY)
     hung = bench.replicas[0]
     async with Load(bench.proxy.port, RATE) as load:
@@ -100,11 +124,79 @@ async def test_a_hang_that_heals(start_bench: Callable[[Policy], Bench]) -> None
         for _ in range(60):
             outs += bool(await bench.reasons(hung))
             await asyncio.sleep(0.5)
-    told = f"asked again after {first_s:.1f} s ({at_once - before} at once)\n{listed(load.results, faults)}"
+    fair_s = fair_again_s(load.results, hung, healed, 30.0)
+    told = (
+        f"asked again after {first_s:.1f} s ({at_once - before} at once), fair share after {fair_s:.1f} s\n"
+        f"{listed(load.results, faults)}"
+    )
     print(told)
     assert outs == 0, told
+    assert fair_s <= SLOWER_MACHINE * 5.0, told
     assert not unexcused(load.results), told
     assert not executed_twice(bench, load.results), told
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("rate", [100.0, 200.0])
+async def test_a_body_that_is_no_answer(start_bench: Callable[..., Bench], rate: float, workers: int) -> None:
+    """At once, with 200: at most one in a hundred requests gets it, and it is out, with its reason."""
+    bench = await asyncio.to_thread(start_bench, POLICY, workers=workers)
+    bad = bench.replicas[0]
+    async with Load(bench.proxy.port, rate, CHATS) as load:
+        await asyncio.sleep(WARM_S)
+        faults = [(time.monotonic(), "no answers")]
+        bad.mode("instant_nothing")
+        out_s = await bench.until(bool, bad, SLOWER_MACHINE * 3.0)
+        why = await bench.reasons(bad)
+        await asyncio.sleep(max(0.0, faults[0][0] + WITHOUT_ANSWERS_S - time.monotonic()))
+        faults.append((time.monotonic(), "healed"))
+        bad.mode("pass")
+        await asyncio.sleep(AFTER_S)
+    began, healed = faults[0][0], faults[1][0]
+    wrong = [one for one in load.results if one.ok and not one.answers]
+    during = between(load.results, began, healed)
+    late = between(load.results, began + 3.0, healed)
+    fair_s = fair_again_s(load.results, bad, healed, AFTER_S)
+    told = (
+        f"{rate:g} a second, {workers} workers: out after {out_s:.2f} s ({why}); {len(wrong)} of "
+        f"{len(during)} without an answer; share from 3 s on {share_of(late, bad):.2%}; "
+        f"fair again after {fair_s:.1f} s\n"
+        f"{listed(load.results, faults)}"
+    )
+    print(told)
+    assert "no answers of their protocol" in why or "another worker" in why, told
+    assert not failures(load.results), told
+    assert len(wrong) <= 0.01 * len(during), told
+    assert share_of(late, bad) <= 0.01, told
+    assert fair_s <= SLOWER_MACHINE * 10.0, told
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("rate", [100.0, 200.0])
+async def test_an_empty_answer(start_bench: Callable[..., Bench], rate: float, workers: int) -> None:
+    """At once, and well formed, which is legal: no more than a fair share, and the proxy says so."""
+    bench = await asyncio.to_thread(start_bench, POLICY, workers=workers)
+    bad = bench.replicas[0]
+    async with Load(bench.proxy.port, rate, CHATS) as load:
+        await asyncio.sleep(WARM_S)
+        faults = [(time.monotonic(), "empty")]
+        bad.mode("instant_empty")
+        doubted_s = await bench.until_said("in doubt", bad, SLOWER_MACHINE * 3.0)
+        await asyncio.sleep(max(0.0, faults[0][0] + WITHOUT_ANSWERS_S - time.monotonic()))
+        faults.append((time.monotonic(), "healed"))
+        bad.mode("pass")
+        await asyncio.sleep(AFTER_S)
+    began, healed = faults[0][0], faults[1][0]
+    share = share_of(between(load.results, began, healed), bad)
+    fair_s = fair_again_s(load.results, bad, healed, AFTER_S)
+    told = (
+        f"{rate:g} a second, {workers} workers: in doubt after {doubted_s:.2f} s; share {share:.1%}; "
+        f"fair again after {fair_s:.1f} s\n{listed(load.results, faults)}"
+    )
+    print(told)
+    assert not failures(load.results), told
+    assert share <= 0.3, told
+    assert fair_s <= SLOWER_MACHINE * 10.0, told
 
 
 async def test_no_replica_is_left(start_bench: Callable[[Policy], Bench]) -> None:

@@ -17,6 +17,10 @@ def words(replica: Replica, now: float) -> str:
         return ""
     if known := soft_ejection.words(replica, now) or speed_doubt.words(replica):
         return known
+    if state.results.is_undecided:
+        return (
+            "in doubt: it has just given what is no answer of its protocol; it gets its fair share meanwhile"
+        )
     if state.failures or replica.picked < state.progress.doubted_until:
         failures = state.failures
         times = "request" if failures == 1 else f"{failures} requests"

@@ -26,7 +26,7 @@ class FairShares:
     def follow(self, eligible: Sequence[Replica]) -> None:
         """These are asked from now on."""
         self._parts, self._others = [], []
-        doubted = [replica for replica in eligible if replica.doubt.since]
+        doubted = [replica for replica in eligible if _is_held(replica)]
         if not doubted or len(doubted) == len(eligible):
             return
         weights: dict[str, float] = {}
@@ -34,7 +34,7 @@ class FairShares:
             site = replica.spec.site
             weights[site] = weights.get(site, 0.0) + replica.share
         self._parts = [(one, one.share / weights[one.spec.site]) for one in doubted]
-        self._others = [replica for replica in eligible if not replica.doubt.since]
+        self._others = [replica for replica in eligible if not _is_held(replica)]
 
     @property
     def hold(self) -> bool:
@@ -59,3 +59,7 @@ class FairShares:
                 doubt.credit = min(MOST_CREDIT, doubt.credit + part)
             if replica is picked:
                 doubt.credit -= 1.0
+
+
+def _is_held(replica: Replica) -> bool:
+    return replica.doubt.since > 0 or replica.ejection.results.is_undecided

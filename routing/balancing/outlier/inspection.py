@@ -20,16 +20,18 @@ TIMER_S = 0.1
 AFTER_MISSING_S = 15.0
 
 
-def follow(replica: Replica, replicas: int, now: float) -> None:
-    """On the slow timer. ``replicas``: how many there are."""
-    results, cells = replica.ejection.results, replica.cells
+def follow(replica: Replica, replicas: int, now: float) -> bool:
+    """On the slow timer. ``replicas``: how many there are. Returns whether another worker has had a response
+    that was none."""
+    results, cells, is_told = replica.ejection.results, replica.cells, False
     if cells is not None and cells.siblings:
         missing = int(cells.siblings_sum(MISSING_RESULTS))
         if missing > results.siblings_missing:
-            results.missing_at = now
+            results.missing_at, is_told = now, True
         results.siblings_missing = missing
     if now - results.looked_at >= replicas * EACH_S - TIMER_S or is_in_doubt(replica, now):
         replica.inspected = True
+    return is_told
 
 
 def done(replica: Replica, now: float) -> None:

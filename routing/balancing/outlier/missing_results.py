@@ -14,6 +14,9 @@ all are compared over the same time. Where a fifth of the peers' responses are n
 answers, and while they have given less than five, nobody knows: then such a response is a success like any
 other. Else it teaches nothing about the replica's speed.
 
+Until that is decided the replica is held to its fair share (:mod:`routing.balancing.outlier.fair_shares`).
+One that answers at once would get all requests, and its peers would give nothing to compare with.
+
 Of a large pool a part serves as peers.
 
 Source: our own; the deviation is that of the binomial distribution, as in
@@ -34,6 +37,7 @@ SHARE = 0.2
 DEVIATIONS = 5.0
 ENOUGH = 5
 """Answers of peers."""
+UNDECIDED_S = 1.0
 KNOWN_FOR_S = 1.0
 """How long it is not looked at again that a fleet answers so."""
 MOST_PEERS = 64
@@ -66,6 +70,14 @@ class MissingResults:
         self._follow(replicas, now)
         self._since(replica)
         _count(replica, now)
+
+    def is_undecided(self, replica: Replica, now: float) -> bool:
+        """Whether it may turn out to be an outlier: so many of its responses in this window were none, and it
+        is not how the fleet answers. For a second after the last of them: no more may follow."""
+        if now < self._usual_until or now - replica.ejection.results.missing_at > UNDECIDED_S:
+            return False
+        missing, answers = self._since(replica)
+        return missing > 0 and missing >= SHARE * answers
 
     def is_suspect(self, replica: Replica) -> bool:
         """Whether it has given such a response before, so that the next one is better not handed on."""

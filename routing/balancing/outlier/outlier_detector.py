@@ -204,7 +204,10 @@ class OutlierDetector:
         state = replica.ejection
         if state.until and state.cause == ejection.NO_RESULT:
             return True
-        return self._missing_results.is_unusual(replica, self._replicas(), now)
+        is_unusual = self._missing_results.is_unusual(replica, self._replicas(), now)
+        if not is_unusual:
+            self._hold_if_undecided(replica, now)
+        return is_unusual
 
     def has_result(self, attempt: Attempt, has_content: bool, now: float) -> None:
         """A response was looked at, and is an answer. ``has_content``: it is not empty."""
@@ -227,6 +230,7 @@ class OutlierDetector:
             return
         self._missing_results.note(replica, self._replicas(), now)
         inspection.suspect(replica)
+        self._hold_if_undecided(replica, now)
         if attempt.probe and attempt.started >= state.probed_at and state.until:
             if state.cause == ejection.NO_RESULT:
                 words = "its probe request was answered by what is no answer of its protocol"
@@ -236,6 +240,14 @@ class OutlierDetector:
                 self._uneject(replica, now)
         elif not state.until and (words := self._missing_results.outlier_words(replica, self._replicas())):
             self._eject(replica, now, words, ejection.NO_RESULT)
+
+    def _hold_if_undecided(self, replica: Replica, now: float) -> None:
+        """Hold it to its fair share until it is known whether it is an outlier."""
+        results = replica.ejection.results
+        was_undecided = results.is_undecided
+        results.is_undecided = self._missing_results.is_undecided(replica, now)
+        if results.is_undecided and not was_undecided:
+            self._changed(now)
 
     def _doubt_changed(self, replica: Replica, words: str, is_true: bool) -> None:
         if not is_true:
@@ -290,7 +302,8 @@ class OutlierDetector:
         fleet = self._replicas()
         for replica in replicas:
             silence.follow(replica, now)
-            inspection.follow(replica, len(fleet), now)
+            if inspection.follow(replica, len(fleet), now) or replica.ejection.results.is_undecided:
+                self._hold_if_undecided(replica, now)
         if self._doubts.review(replicas, fleet, now, begins):
             self._changed(now)
         starvation.follow(replicas, fleet, now)

@@ -62,6 +62,8 @@ class ResultState(Untracked):
     """The same of the host's other workers, as last read."""
     missing_at: float = -inf
     """When the last of them came, or was told by another worker."""
+    is_undecided: bool = False
+    """Whether it may turn out that the replica does not answer, while others do."""
     earlier_missing: int = 0
     earlier_answers: int = 0
     """Of all workers of the host, where the present window begins."""
