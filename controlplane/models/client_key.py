@@ -22,10 +22,11 @@ class ClientKey(models.Model):
     priority = models.CharField(
         max_length=6, choices=[(name, name) for name in PRIORITIES], default=DEFAULT_PRIORITY
     )
+    weight = models.FloatField(default=1.0)
     requests_per_minute = models.PositiveBigIntegerField(null=True, blank=True)
     max_concurrency = models.PositiveIntegerField(null=True, blank=True)
     tokens_per_minute = models.PositiveBigIntegerField(null=True, blank=True)
-    """These four as :class:`routing.contract.table.KeyLimits` has them; null: no limit."""
+    """These five as :class:`routing.contract.table.KeyLimits` has them; null: no limit."""
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write: the ETag."""
     created_by = models.CharField(max_length=150)

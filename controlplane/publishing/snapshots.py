@@ -173,6 +173,7 @@ def _limits(key: ClientKey) -> KeyLimits:
     return KeyLimits(
         id=str(key.pk),
         priority=key.priority,  # type: ignore[arg-type]  # the column's choices are the literal's
+        weight=key.weight,
         requests_per_minute=key.requests_per_minute,
         max_concurrency=key.max_concurrency,
         tokens_per_minute=key.tokens_per_minute,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from routing.contract.field_rules import Choice, Rule, count
+from routing.contract.field_rules import Choice, Number, Rule, count
 from routing.contract.priority import PRIORITIES
 
 MOST_REQUESTS: Final = 1_000_000_000
@@ -14,6 +14,11 @@ KEY_LIMITS: Final[Mapping[str, Rule]] = {
     "priority": Choice(
         words="Priority class of the key's requests in the queue. The highest is served first.",
         options=PRIORITIES,
+    ),
+    "weight": Number(
+        words="Share of the queue, within its class, relative to other clients, which have weight 1.",
+        minimum=0.01,
+        maximum=100,
     ),
     "requests_per_minute": count(
         "Rate limit: requests per minute, all fleets together; more get 429. Not set: no limit.",

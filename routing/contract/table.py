@@ -141,6 +141,8 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Id of the key in telemetry: a number from the control plane, or its name in the file."""
     priority: Priority = DEFAULT_PRIORITY
+    weight: float = 1.0
+    """Share of the queue within its class, relative to other clients."""
     requests_per_minute: int | None = None
     max_concurrency: int | None = None
     """Requests in flight and waiting at one time."""

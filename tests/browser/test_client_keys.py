@@ -373,6 +373,7 @@ def test_limits_are_set_changed_and_lifted_by_keyboard(open_page: Open, no_keys:
     page.get_by_role("button", name="New client key").click()
     page.get_by_label("Name").fill("batch")
     page.get_by_label("Priority").select_option("low")
+    page.get_by_label("Weight").fill("2.5")
     page.get_by_label("Requests per minute").fill("0")
     page.keyboard.press("Enter")
     expect(page.locator(".entry .problem")).to_contain_text("must be from 1 to")
@@ -381,11 +382,13 @@ def test_limits_are_set_changed_and_lifted_by_keyboard(open_page: Open, no_keys:
     page.keyboard.press("Enter")
     page.get_by_role("button", name="I have copied it").click()
     key = no_keys.api("GET", "/client-keys")["results"][0]
-    assert (key["priority"], key["requests_per_minute"], key["max_concurrency"]) == ("low", 60, None)
+    assert (key["priority"], key["weight"], key["requests_per_minute"]) == ("low", 2.5, 60)
+    assert key["max_concurrency"] is None
 
     page.get_by_role("button", name="Change batch").click()
     form = page.get_by_role("form", name="Change batch")
     expect(form.get_by_label("Requests per minute")).to_have_value("60")
+    expect(form.get_by_label("Weight")).to_have_value("2.5")
     assert findings(page) == []
     no_keys.api("PATCH", f"/client-keys/{key['id']}", {"tokens_per_minute": 9000})
     form.get_by_label("Requests per minute").fill("")

@@ -21,6 +21,9 @@ class ClientKeySerializer(ReadOnlySerializer):
     priority = serializers.ChoiceField(
         choices=list(PRIORITIES), help_text="Priority of its requests in the queue: high goes first."
     )
+    weight = serializers.FloatField(
+        help_text="Its share of the queue within its class, relative to other clients."
+    )
     requests_per_minute = serializers.IntegerField(allow_null=True, help_text="Null: no limit.")
     max_concurrency = serializers.IntegerField(
         allow_null=True, help_text="Concurrent requests, in flight and waiting; null: no limit."

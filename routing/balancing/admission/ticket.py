@@ -64,7 +64,7 @@ class Ticket:
         """Number of the client that has its turn when this is served
         (:func:`routing.balancing.replica.client_source.client_number`)."""
         self.charge = charge or work
-        """Units that its client is charged for it."""
+        """What its client is charged for it: work, divided by the client's weight."""
         self.start = 0.0
         """Its client's tag when it was last first, see :mod:`routing.balancing.admission.fair_order`."""
         self.target: Replica | None = None

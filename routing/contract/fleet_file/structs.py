@@ -82,6 +82,7 @@ class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):
     fleets: list[str] | None = None
     """``None``: every fleet."""
     priority: Priority = DEFAULT_PRIORITY
+    weight: float = 1.0
     requests_per_minute: int | None = None
     max_concurrency: int | None = None
     tokens_per_minute: int | None = None

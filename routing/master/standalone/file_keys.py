@@ -40,6 +40,7 @@ def hash_keys(
         found.limits[digest] = KeyLimits(
             id=entry.name,
             priority=entry.priority,
+            weight=entry.weight,
             requests_per_minute=entry.requests_per_minute,
             max_concurrency=entry.max_concurrency,
             tokens_per_minute=entry.tokens_per_minute,

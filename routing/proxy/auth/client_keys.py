@@ -19,10 +19,14 @@ _LONGEST = 128
 class KeyGrant:
     """What a valid key may use, and how its requests are treated."""
 
-    __slots__ = ("fleets", "priority", "quota")
+    __slots__ = ("fleets", "priority", "quota", "weight")
 
     def __init__(
-        self, fleets: frozenset[str], priority: int = DEFAULT_RANK, quota: KeyQuota | None = None
+        self,
+        fleets: frozenset[str],
+        priority: int = DEFAULT_RANK,
+        quota: KeyQuota | None = None,
+        weight: float = 1.0,
     ) -> None:
         self.fleets = fleets
         """Names; see :meth:`opens`."""
@@ -30,6 +34,8 @@ class KeyGrant:
         """As :meth:`routing.proxy.exchange.state.ExchangeState.priority`."""
         self.quota = quota
         """``None``: it has no limits, and its requests are not counted."""
+        self.weight = weight
+        """As :meth:`routing.proxy.exchange.state.ExchangeState.weight`."""
 
     def opens(self, fleet: str) -> bool:
         """Whether the key may be used for the fleet."""
@@ -79,4 +85,4 @@ class ClientKeys:
         limits = self._limits.get(digest)
         if limits is None:
             return KeyGrant(fleets)
-        return KeyGrant(fleets, rank_of(limits.priority), self._uses.of(digest, limits))
+        return KeyGrant(fleets, rank_of(limits.priority), self._uses.of(digest, limits), limits.weight)

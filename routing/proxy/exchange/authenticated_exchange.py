@@ -145,6 +145,9 @@ class AuthenticatedExchange(Exchange):
     def priority(self) -> int:
         return self._grant.priority
 
+    def weight(self) -> float:
+        return self._grant.weight
+
     def _refusal(self) -> RoutingError:
         if not self.proxy.keys and self.proxy.keys.required:
             made = self.proxy.where_keys_are_made

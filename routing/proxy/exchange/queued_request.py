@@ -156,7 +156,7 @@ def enqueue(
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     particular = bool(exchange.tried) or exchange.pinned is not None
-    client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work))
+    client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work)) / exchange.weight()
     waiting.ticket = Ticket(
         waiting, request_rank(exchange), since, deadline, work, particular, client, charge
     )

@@ -242,6 +242,10 @@ class ExchangeState:
         served first."""
         return DEFAULT_RANK
 
+    def weight(self) -> float:
+        """The caller's share of the queue within that class, relative to other clients."""
+        return 1.0
+
     def caller(self) -> bytes:
         """The client's identity for outlier detection, the same for all its requests: its address."""
         return client_address(self.client, self.head)

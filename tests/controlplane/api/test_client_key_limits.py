@@ -15,9 +15,16 @@ from tests.controlplane import workers
 from tests.controlplane.api.test_client_keys import manifest
 from tests.controlplane.conftest import Api
 
-LIMITS = {"priority": "low", "requests_per_minute": 60, "max_concurrency": 4, "tokens_per_minute": 10_000}
+LIMITS = {
+    "priority": "low",
+    "weight": 2.5,
+    "requests_per_minute": 60,
+    "max_concurrency": 4,
+    "tokens_per_minute": 10_000,
+}
 FREE = {
     "priority": "normal",
+    "weight": 1.0,
     "requests_per_minute": None,
     "max_concurrency": None,
     "tokens_per_minute": None,
@@ -108,6 +115,8 @@ def test_the_answer_says_how_many_workers_know_the_new_limit(api: Api, redis_cli
         ({"tokens_per_minute": 10**12}, "must be from 1 to 100000000000, not 1000000000000"),
         ({"priority": "hig"}, 'must be one of high, normal, low, not the text "hig"; did you mean "high"?'),
         ({"priority": None}, "has no value: give it one, or remove it"),
+        ({"weight": 0}, "must be from 0.01 to 100, not 0"),
+        ({"weight": None}, "has no value"),
         ({"request_per_minute": 6}, 'did you mean "requests_per_minute"?'),
     ],
 )
@@ -125,7 +134,8 @@ def test_a_wrong_limit_is_refused_at_its_field(api: Api, settings: Any, words: s
 
 
 def test_the_largest_limits_are_kept_as_they_are(api: Api, redis_client: Any) -> None:
-    most = {"requests_per_minute": 10**9, "max_concurrency": 10**6, "tokens_per_minute": 10**11}
+    numbers = {"requests_per_minute": 10**9, "max_concurrency": 10**6, "tokens_per_minute": 10**11}
+    most = {"weight": 100.0, **numbers}
     made = api.post("/client-keys", {"name": "batch", **most})
     assert made.status_code == 201
     assert shown(made) == {"priority": "normal", **most}

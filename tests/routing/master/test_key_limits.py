@@ -45,11 +45,12 @@ def ask(proxy: Proxy, key: str = KEY) -> tuple[int, int]:
 def test_limits_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SY_KEY", KEY)
     monkeypatch.setenv("SY_OTHER", OTHER)
-    said = {"priority": "low", "requests_per_minute": 3, "max_concurrency": 2, "tokens_per_minute": 9}
+    numbers = {"requests_per_minute": 3, "max_concurrency": 2, "tokens_per_minute": 9}
+    said = {"priority": "low", "weight": 0.5, **numbers}
     _, keys = read(keyed_file(tmp_path, [], **said))
     assert [*keys.limits] == [*keys.fleets]
     assert [*keys.limits.values()] == [KeyLimits(id="web", **said), KeyLimits(id="other")]
-    for field in ("requests_per_minute", "max_concurrency", "tokens_per_minute"):
+    for field in ("weight", *numbers):
         with pytest.raises(FleetFileError, match=rf"client_keys\[0\]\.{field}: must be"):
             read(keyed_file(tmp_path, [], **{field: 0}))
     with pytest.raises(FleetFileError, match=r"client_keys\[0\]\.priority: must be"):

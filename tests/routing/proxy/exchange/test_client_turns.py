@@ -45,6 +45,16 @@ async def test_a_keys_request_does_not_wait_for_all_that_another_key_has_sent_be
     assert (await order(gate, several[1:7]))[:2] == [b"/heavy/0", b"/light"]
 
 
+async def test_a_key_of_more_weight_has_more_turns(rig: Rig) -> None:
+    in_force(rig, KeyLimits(id="web", weight=3.0))
+    gate, several = await busy(rig, 6, lambda path, key: get(path, key=key))
+    extra = await clients(rig, 6)
+    for number, client in enumerate(extra):
+        await waits(rig, client, get(b"/other/%d" % number, key=OTHER), 7 + number)
+    served = await order(gate, several[1:7] + extra)
+    assert sum(target.startswith(b"/heavy") for target in served[:8]) == 6
+
+
 async def test_a_key_that_nobody_checks_is_no_clients_name(rig: Rig) -> None:
     """Without keys in force a client could present a new one with each request."""
     gate, several = await busy(rig, 3, lambda path, key: get(path, key=key))
