@@ -13,7 +13,7 @@ from routing.master.master import Master
 from routing.master.options import BadOptions, Options, parse
 from routing.master.orphaned_workers import OrphanedWorkers
 from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
-from routing.master.upgrade import inherited_sockets
+from routing.master.upgrade import inherited_memory, inherited_sockets
 from routing.master.upgrade.inherited_sockets import InheritedSockets
 from routing.master.upgrade.predecessor import HandoverFailed
 from routing.tls.certificate import CertificateError
@@ -74,7 +74,8 @@ async def _serve(
     found: InheritedSockets,
     orphaned: OrphanedWorkers,
 ) -> int:
-    return await Master(options, standalone, certificate, found, orphaned).run()
+    prefixes = inherited_memory.from_environment(os.environ)
+    return await Master(options, standalone, certificate, found, orphaned, prefixes).run()
 
 
 if __name__ == "__main__":

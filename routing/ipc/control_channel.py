@@ -62,6 +62,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Whether each connection begins with a PROXY protocol header."""
     via_name: str = "switchyard"
     """The proxy's name in ``Via``."""
+    prefixes_fd: int | None = None
+    """Inherited descriptor of the prefix memory; ``None``: the master has none."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

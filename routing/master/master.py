@@ -68,7 +68,8 @@ from routing.master.upgrade.successor import Successor
 from routing.master.upgrade.upgrade import Upgrade
 from routing.master.worker_bootstrap import bootstrap
 from routing.master.worker_numbers import WorkerNumberAllocator
-from routing.master.worker_process import WorkerProcess
+from routing.master.worker_process import SharedMemory, WorkerProcess
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.sticky_ids import ReplicaRef, StickyIds
 from routing.tls.certificate import Certificate
 
@@ -98,8 +99,10 @@ class Master:
         certificate: CertificateWatcher | None = None,
         inherited: InheritedSockets = NO_SOCKETS,
         orphaned: OrphanedWorkers | None = None,
+        prefixes: PrefixMemory | None = None,
     ) -> None:
-        """Opens the sockets that are not inherited. Raises :class:`routing.master.listeners.ListenFailed`."""
+        """Opens the sockets that are not inherited. ``prefixes``: those of the master before. Raises
+        :class:`routing.master.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
         self.totals = RetiredCounters()
@@ -107,6 +110,8 @@ class Master:
         self.table = TableCache(None if options.state_dir is None else DiskCache(options.state_dir))
         self.certificate = certificate
         self.sticky_ids = StickyIds()
+        self.prefixes = prefixes or PrefixMemory.create()
+        """Which prompts replicas were sent: the workers' shared memory."""
         self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
         self._orphaned = OrphanedWorkers() if orphaned is None else orphaned
@@ -131,7 +136,8 @@ class Master:
     def _process(self, index: int, number: int) -> WorkerProcess:
         # A service manager may pass fewer sockets than there are workers.
         listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
-        return WorkerProcess(index, number, listener, numbers.counts, numbers.wakeups, self)
+        memory = SharedMemory(numbers.counts, numbers.wakeups, self.prefixes)
+        return WorkerProcess(index, number, listener, memory, self)
 
     @property
     def site(self) -> str:
@@ -142,7 +148,7 @@ class Master:
 
     def initial_messages(self, index: int, number: int) -> list[ControlMessage]:
         certificate = None if self.certificate is None else self.certificate.in_force
-        start = bootstrap(self.options, index, number, self._addresses, certificate)
+        start = bootstrap(self.options, index, number, self._addresses, certificate, self.prefixes.fd)
         known = self.table.message()
         siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
         messages: list[ControlMessage] = [start, siblings, overrides, self._limits_shared]

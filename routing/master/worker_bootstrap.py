@@ -15,9 +15,15 @@ in a loop, one that comes from another Switchyard is not. Random, because it goe
 
 
 def bootstrap(
-    options: Options, index: int, number: int, addresses: AddressRules, certificate: Certificate | None
+    options: Options,
+    index: int,
+    number: int,
+    addresses: AddressRules,
+    certificate: Certificate | None,
+    prefixes_fd: int,
 ) -> WorkerBootstrap:
-    """``index``: of the worker's slot. ``number``: its own, among those that live."""
+    """``index``: of the worker's slot. ``number``: its own, among those that live. ``prefixes_fd``: the
+    descriptor of the prefix memory."""
     return WorkerBootstrap(
         name=options.name,
         parent_pid=os.getpid(),
@@ -41,4 +47,5 @@ def bootstrap(
         trusted_proxies=options.trusted_proxies,
         proxy_protocol=options.proxy_protocol,
         via_name=VIA_NAME,
+        prefixes_fd=prefixes_fd,
     )

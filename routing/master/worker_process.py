@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from routing.contract.telemetry import WorkerReport, decode_report
 from routing.ipc.control_channel import (
@@ -28,6 +28,7 @@ from routing.ipc.control_channel import (
     TelemetryReport,
 )
 from routing.ipc.pending_requests import PendingRequests
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.shm_counters import SharedCounters
 from routing.shared.sticky_ids import ReplicaRef
 from routing.shared.worker_wakeup import WorkerWakeups
@@ -69,6 +70,14 @@ class WorkerOwner(Protocol):
         """A worker has ended. ``report``: its last one."""
 
 
+class SharedMemory(NamedTuple):
+    """What all workers of a master share."""
+
+    counts: SharedCounters
+    wakeups: WorkerWakeups
+    prefixes: PrefixMemory
+
+
 class WorkerProcess:
     """One process of a worker. ``index``: the worker's; ``number``: of the process's shared-memory counters,
     also in its name."""
@@ -78,8 +87,7 @@ class WorkerProcess:
         index: int,
         number: int,
         listener: socket.socket,
-        counts: SharedCounters,
-        wakeups: WorkerWakeups,
+        memory: SharedMemory,
         owner: WorkerOwner,
     ) -> None:
         self.index = index
@@ -89,8 +97,7 @@ class WorkerProcess:
         self.manifest: str | None = None
         """Version of the manifest that it routes from; ``None``: it has none yet."""
         self._listener = listener
-        self._counts = counts
-        self._wakeups = wakeups
+        self._memory = memory
         self._owner = owner
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: ControlChannel | None = None
@@ -175,16 +182,18 @@ class WorkerProcess:
         return await asyncio.to_thread(_end_of, process)
 
     def _spawn(self, control: socket.socket) -> subprocess.Popen[bytes]:
-        sockets = (control.fileno(), self._listener.fileno(), self._counts.fd)
-        arguments = (*sockets, self.number, os.getpid(), *self._wakeups.fds)
-        inherited = (*sockets, *self._wakeups.fds)
+        memory = self._memory
+        sockets = (control.fileno(), self._listener.fileno(), memory.counts.fd)
+        arguments = (*sockets, self.number, os.getpid(), *memory.wakeups.fds)
+        # The last one is named in the bootstrap: a worker of an older version would take it for a wakeup.
+        inherited = (*sockets, *memory.wakeups.fds, memory.prefixes.fd)
         command = [sys.executable, "-m", "routing.worker", *map(str, arguments)]
         # Its own process group: Ctrl-C in a terminal is for the master, which drains first.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)
 
     def _on_exit(self) -> None:
         """Forget the process and what it had in flight."""
-        self._counts.clear_worker(self.number)
+        self._memory.counts.clear_worker(self.number)
         report = self.report
         self._process = self._channel = self._report = self.manifest = None
         self._owner.on_exit(report)

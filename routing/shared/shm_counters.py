@@ -36,11 +36,12 @@ import fcntl
 import mmap
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import chain
+
+from routing.shared.anonymous_file import anonymous_file
 
 MAGIC = 0x53594354_00000002
 MAX_WORKERS = 64
@@ -137,7 +138,7 @@ class SharedCounters:
             raise ValueError(f"{workers} workers: between 1 and {MAX_WORKERS} can share counts")
         if replicas < 1:
             raise ValueError("a block of shared counts needs room for at least one replica")
-        fd = _anonymous_file()
+        fd = anonymous_file("switchyard-counts")
         os.ftruncate(fd, HEADER_BYTES + replicas * (1 + ENTRY_FIELDS + CELL_FIELDS * workers) * 8)
         os.pwrite(fd, b"".join(n.to_bytes(8, sys.byteorder) for n in (MAGIC, workers, replicas)), 0)
         return cls(fd, None)
@@ -368,11 +369,3 @@ def private_cells() -> CounterCells:
     """Cells outside the shared block, for a worker that counts only for itself."""
     memory = memoryview(bytearray(8 * CELL_FIELDS))
     return CounterCells(memory.cast("d"), memory.cast("I"), 0, 0, 0, 1, ())
-
-
-def _anonymous_file() -> int:
-    """A file of memory without a name; where the system has none, an unlinked temporary file."""
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("switchyard-counts", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())

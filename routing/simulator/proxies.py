@@ -5,7 +5,7 @@ wait if there is no free slot, send, settle; retry within the retry budget if th
 before a response; late if the client's time limit passes. All requests may be sent twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -28,7 +28,7 @@ MAX_RETRIES = 2
 
 
 class SimulatedProxy:
-    """One proxy with one worker; it also calls those that wait
+    """One proxy with one worker, or one worker of a proxy; it also calls those that wait
     (:class:`routing.balancing.admission.admission_queue.QueueWaker`)."""
 
     def __init__(
@@ -48,6 +48,8 @@ class SimulatedProxy:
         self.away_s = away_s or {}
         self.connections = connections
         self.pool = pool
+        self.workers: Sequence[SimulatedProxy] = (self,)
+        """Those of the same proxy, by their numbers."""
         pool.admission.waker = self
         self._soon = False
         self._ticking = False
@@ -67,7 +69,7 @@ class SimulatedProxy:
             self.engine.at(self.engine.now, self._look)
 
     def wake(self, worker: int) -> None:
-        raise AssertionError("a simulated proxy has one worker")
+        self.workers[worker].serve_soon(self.workers[worker].pool.admission)
 
     def _look(self) -> None:
         self._soon = False

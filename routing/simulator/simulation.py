@@ -7,7 +7,6 @@ from functools import partial
 
 import msgspec
 
-from routing.balancing.pool.pool import Pool
 from routing.contract.policy import Policy, StrategyParameter
 from routing.shared.quota_share import QuotaShare
 from routing.simulator import central_fifo
@@ -20,6 +19,7 @@ from routing.simulator.proxies import SimulatedProxy
 from routing.simulator.requests import Request
 from routing.simulator.results import Result
 from routing.simulator.streams import stream
+from routing.simulator.workers import pools
 from routing.simulator.workloads import Traffic, Workload
 from routing.simulator.world import World
 
@@ -39,7 +39,9 @@ class Setting:
     policy: Policy = field(default_factory=Policy)
     """Its strategy and parameters are replaced."""
     proxies: int = 1
-    """Each with a pool of its own; requests come to them at random."""
+    """Each with pools of its own; requests come to them at random."""
+    workers: int = 1
+    """Of each proxy, to which its requests come at random."""
     sites: Sequence[str] = ("",)
     """Where the proxies are, in turn."""
     share_limits: bool = True
@@ -60,6 +62,12 @@ def simulate(
     if strategy != central_fifo.NAME:
         policy = msgspec.structs.replace(policy, strategy=strategy)
     world = World(engine, setting.fleet, policy)
+    with world.resources:
+        return _run(world, setting, strategy, progress)
+
+
+def _run(world: World, setting: Setting, strategy: str, progress: ProgressCallback | None) -> Result:
+    engine = world.engine
     arrive = _central(world) if strategy == central_fifo.NAME else _proxies(world, setting)
     for fault in setting.faults:
         fault.plan(world)
@@ -83,14 +91,23 @@ def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
     for number in range(count):
         share = QuotaShare(number, count) if setting.share_limits else QuotaShare()
         site = setting.sites[number % len(setting.sites)]
-        pool = Pool(world.snapshot, None, stream(seed, f"proxy {number}"), share, site)
         away_s = world.fleet.away_s(site)
-        connections = Connections(setting.connect_s) if setting.connect_s else None
-        proxy = SimulatedProxy(world.engine, pool, world.nodes, site, away_s, connections)
-        world.proxies.append(proxy)
-    if count == 1:
+        name, resources = f"proxy {number}", world.resources
+        workers = [
+            SimulatedProxy(world.engine, pool, world.nodes, site, away_s, _connections(setting))
+            for pool in pools(world.snapshot, setting.workers, share, site, seed, name, resources)
+        ]
+        for worker in workers:
+            worker.workers = workers
+        world.proxies += workers
+    if len(world.proxies) == 1:
         return world.proxies[0].arrive
     return _spread(world.proxies, setting)
+
+
+def _connections(setting: Setting) -> Connections | None:
+    """A worker's own: none is shared with another."""
+    return Connections(setting.connect_s) if setting.connect_s else None
 
 
 def _spread(proxies: Sequence[SimulatedProxy], setting: Setting) -> Callable[[Request], None]:

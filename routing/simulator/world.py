@@ -1,5 +1,7 @@
 """The world of a simulation: everything besides requests and proxies."""
 
+from contextlib import ExitStack
+
 import msgspec
 
 from routing.contract.policy import Policy
@@ -24,6 +26,9 @@ class World:
             for spec, machine in zip(self.snapshot.replicas, fleet.machines, strict=True)
         }
         self.proxies: list[SimulatedProxy] = []
+        """One of each worker, where a proxy has several."""
+        self.resources = ExitStack()
+        """Closed when the simulation is over."""
 
     def machine(self, name: str) -> Machine:
         """Raises ValueError in words where none is called so."""

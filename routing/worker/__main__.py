@@ -54,6 +54,7 @@ from routing.ipc.control_channel import (
     WorkerMessage,
 )
 from routing.proxy import Proxy
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.shm_counters import SharedCounters
 from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
@@ -280,6 +281,7 @@ class Worker:
                 if message.certificate is not None:
                     self._use_certificate(message.certificate)
                 self._applier.table.site = message.site
+                self._share_prefixes(message.prefixes_fd)
                 self._started.set_result(message)
             case EncodedTables():
                 self._update(self._apply(message))
@@ -329,6 +331,12 @@ class Worker:
         await refreshed(pools.values())
         fleets = {pool.name: await _states(pool) for pool in list(pools.values())}
         self._channel.send(ReplicaStates(question=question, fleets=fleets))
+
+    def _share_prefixes(self, fd: int | None) -> None:
+        """Without any, or with one of another version, each pool makes a memory of its own."""
+        if fd is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._applier.table.prefixes = PrefixMemory(fd)
 
     def _use_certificate(self, certificate: Certificate) -> None:
         self._proxy.speak_tls(server_context(certificate.chain, certificate.key))

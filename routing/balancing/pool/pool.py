@@ -28,6 +28,7 @@ from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.exposed import Exposed
 from routing.balancing.pool.pinned_replica import PinnedReplica
+from routing.balancing.pool.prefix_columns import PrefixColumns
 from routing.balancing.pool.refresh_cycle import WHOLE, RefreshCycle
 from routing.balancing.pool.report import (
     ReplicaExplanation,
@@ -46,6 +47,7 @@ from routing.balancing.strategies.base import KeyedStrategy, PreparingStrategy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
 
@@ -67,11 +69,13 @@ class Pool:
         site: str = "",
         staged: bool = False,
         in_slices: bool = False,
+        prefixes: PrefixMemory | None = None,
     ) -> None:
         """``site``: where the pool's requests come from; empty: it does not matter. ``staged``: the snapshot
         is without its replicas; they come with :meth:`replace`, as if they had been there. ``in_slices``:
         begin() refreshes a large pool in slices, and :meth:`refresh_some` is called each second, for the time
-        without requests. Raises ValueError in words when the snapshot cannot be routed from."""
+        without requests. ``prefixes``: the memory of prompts that the host's workers share. Raises ValueError
+        in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
@@ -86,6 +90,7 @@ class Pool:
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
         """The queue of requests for which no replica has a slot."""
         self._endpoints = EndpointSet(shared)
+        self._prefix_columns = PrefixColumns(prefixes)
         self._outlier_detector = OutlierDetector(
             lambda: self._endpoints.listed,
             self._endpoints.on_drained,
@@ -124,6 +129,7 @@ class Pool:
             self._outlier_detector,
             self._host_share,
             self._learning,
+            self._prefix_columns,
         )
         self._timer = SlowTimer(
             self._cycle, self._search, self.admission, self.budget, self._sort, self._refreshed
@@ -195,6 +201,7 @@ class Pool:
         self.policy = snapshot.policy
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
+        self._prefix_columns.share(terms, len(snapshot.replicas))
         self._follow(terms)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self._outlier_detector.policy = snapshot.policy

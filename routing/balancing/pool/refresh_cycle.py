@@ -20,6 +20,7 @@ from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.outlier.effective_weight import EffectiveWeights
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.endpoint_set import EndpointSet
+from routing.balancing.pool.prefix_columns import PrefixColumns
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.state import Replica
 from routing.contract.policy import Queue
@@ -48,6 +49,7 @@ class RefreshCycle:
         detector: OutlierDetector,
         host_share: QuotaShare,
         learning: SharedLearning | None,
+        columns: PrefixColumns,
     ) -> None:
         """``learning``: ``None``: there are no shared counts."""
         self.limited = False
@@ -61,6 +63,7 @@ class RefreshCycle:
         self._outlier_detector = detector
         self._host_share = host_share
         self._learning = learning
+        self._columns = columns
         self._cycles = 0
         self._reporting = False
         """Whether any replica reports its load. As of the last cycle."""
@@ -131,6 +134,7 @@ class RefreshCycle:
                 sibling_load.read_counts(part)
                 speed.exchange(part, now)
             self._outlier_detector.review(part, now, begins=number == 0)
+            self._columns.touch(part, now, begins=number == 0)
             speed.look(part, now)
             reserves = reserves or any(replica.memory is not None for replica in part)
             reporting = reporting or self._reports(part)

@@ -23,6 +23,7 @@ from routing.contract.installation import objection
 from routing.contract.matches import MatchIndex
 from routing.contract.policy import Limits, Timeouts
 from routing.contract.table import FleetSnapshot, Manifest, Version
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
 
@@ -68,6 +69,9 @@ class Table:
         """This proxy's share of each limit. This object is never replaced."""
         self.site = ""
         """This proxy's site, for pools that are made from now on; empty: sites do not matter."""
+        self.prefixes: PrefixMemory | None = None
+        """The memory of prompts that the host's workers share, for pools that are made from now on; ``None``:
+        each pool has its own."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.by_name: dict[str, Pool] = {}
@@ -243,7 +247,16 @@ class Table:
                 self.fleets[fleet].share_hosts(shared, self._hosts.further_down(fleet) if shared else ())
 
     def _new_pool(self, snapshot: FleetSnapshot, staged: bool = False) -> Pool:
-        return Pool(snapshot, self._shared, self._rng, self.quota_share, self.site, staged, self._in_slices)
+        return Pool(
+            snapshot,
+            self._shared,
+            self._rng,
+            self.quota_share,
+            self.site,
+            staged,
+            self._in_slices,
+            self.prefixes,
+        )
 
     def _unstage(self, name: str) -> None:
         """What was staged of this fleet is not applied."""

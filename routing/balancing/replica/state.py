@@ -22,7 +22,9 @@ Who sets the fields of :class:`Replica` (a test compares this list with the code
 - ``admission.memory_leases``: memory
 - ``admission.fleet_warmup``: checking_since
 - ``strategies.smooth_wrr``: wrr_credit
-- ``strategies.prefix_affinity``: draw_seed, prefixes
+- ``strategies.prefix_affinity``: draw_seed
+- ``replica.prefix_cache_index``: prefix_column
+- ``pool.prefix_columns``: prefix_column, if another replica has it by now
 - ``pool.endpoint_set``: cells, cell_view, cell_at, leaving; wrr_credit, reset when weights change
 """
 
@@ -46,7 +48,6 @@ from routing.balancing.replica.outlier_state import (
     FailureLoad,
     SlowStartState,
 )
-from routing.balancing.replica.prefix_cache_index import EMPTY_INDEX
 from routing.balancing.replica.upstream_address import UpstreamAddress, UpstreamSecurity
 from routing.contract.table import ReplicaSpec, Tls
 from routing.shared.shm_counters import CounterCells
@@ -118,7 +119,7 @@ class Replica:
         "peer_load",
         "peer_load_work",
         "picked",
-        "prefixes",
+        "prefix_column",
         "queued",
         "queued_work",
         "ramp",
@@ -234,8 +235,8 @@ class Replica:
         """Smooth weighted round robin's running credit."""
         self.draw_seed = 0
         """Its number in draws by a prompt, the same in all workers and on all hosts; 0: none yet."""
-        self.prefixes = EMPTY_INDEX
-        """Prompts that it was sent lately. Kept while a strategy asks for it."""
+        self.prefix_column = 0
+        """Where its column of the prefix memory begins; 0: it has none (yet)."""
 
         # Totals since the worker started, which attempts write. The rare ones are in `outcomes`.
         self.picked = 0

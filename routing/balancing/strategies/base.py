@@ -8,6 +8,7 @@ import msgspec
 
 from routing.balancing.affinity import Affinity
 from routing.balancing.replica.state import Replica
+from routing.shared.prefix_memory import PrefixMemory
 
 
 class NoParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,6 +71,15 @@ class PreparingStrategy(Protocol):
         """Before the pool has these replicas with these weights: derive it, in steps of a millisecond or so,
         between which requests are picked as before. Returns what puts it into use."""
         ...
+
+
+@runtime_checkable
+class PrefixStrategy(Protocol):
+    """One that remembers which prompts replicas were sent."""
+
+    def remember_in(self, memory: PrefixMemory, fleet: str, replicas: int) -> None:
+        """Remember them there, together with whoever else does. ``replicas``: of the fleet, which share the
+        memory that it may use. Called before the first pick, and whenever their number may have changed."""
 
 
 class KeyedStrategy(Strategy, Protocol):

@@ -2,7 +2,8 @@
 
 Theory. Model servers keep the KV cache of prompts for a while. Of a prompt whose prefix they have, they
 compute only the rest. The hashes of each prompt's prefixes, block by block, are remembered at the replica
-that it was sent to (:mod:`routing.balancing.replica.prefix_cache_index`). A prompt goes
+that it was sent to (:mod:`routing.balancing.replica.prefix_cache_index`), where all workers of the host see
+them. A prompt goes
 
 1. to the replica that has its longest prefix;
 2. if that has more than ``load_bound`` times its fair share in flight, to the one with the longest prefix
@@ -11,11 +12,11 @@ that it was sent to (:mod:`routing.balancing.replica.prefix_cache_index`). A pro
 3. if none of these has any prefix of it, to one of those expected to be done soonest: within twice the least
    ``m · (n + 1)``.
 
-Among several, the prompt's next block (the first that they do not have) draws one: rendezvous hashing. So all
-workers and proxies send prompts with the same prefix to the same one of them, although each knows only what
-it has sent itself. Wherever a prompt goes, that replica has it from then on. The bound always wins. A prefix
-that all prompts share spreads over as many replicas as its load takes. None of them takes more while it has
-``2 · load_bound`` times what the least loaded would have, so that no replica is idle beside long queues.
+Among several, the prompt's next block (the first that they do not have) draws one: rendezvous hashing. So
+proxies that know nothing of each other send prompts with the same prefix to the same one of them. Wherever a
+prompt goes, that replica has it from then on. The bound always wins. A prefix that all prompts share spreads
+over as many replicas as its load takes. None of them takes more while it has ``2 · load_bound`` times what
+the least loaded would have, so that no replica is idle beside long queues.
 
 In a large pool not all replicas are looked at: only those next on a ring from the prompt's first block, and
 from the first block that the best of these do not have.
@@ -37,22 +38,24 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from routing.balancing.affinity import Affinity
-from routing.balancing.replica.prefix_cache_index import BYTES_EACH, EMPTY_INDEX, PrefixCacheIndex
+from routing.balancing.replica.prefix_cache_index import Candidates, PrefixCacheIndex
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.bounded_load import BoundedLoad
 from routing.balancing.strategies.hash_ring import HashRing, points_of
 from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
 from routing.balancing.strategies.sampling import LARGE_POOL
+from routing.shared.prefix_memory import PrefixMemory
 
 _NEAR = 2.0
 _MIXES, _ALL = 0x2545F491, (1 << 30) - 1
 """Of draws; numbers of 30 bits are the quickest to reckon with."""
 _LOOKED_AT = 6
 """From one place of the ring on, in a large pool."""
-_MOST_OF_ONE = 16_384
-"""Hashes of one replica: of some hundred prompts of 32 kB that share nothing."""
-_SEEDED_AT_ONCE = 500
+_SEEDED_AT_ONCE = 100
+_RENEWED_EVERY = 8
+"""Of so many prompts one renews all of its hashes, also those that its replica knows: those in use are not
+forgotten, and the others save the time."""
 
 
 class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,7 +82,8 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
         msgspec.Meta(
             ge=1,
             le=4096,
-            description="MiB that one worker may use to remember the prompts sent to this fleet's replicas.",
+            description="MiB that a host's workers together may use to remember the prompts sent to this "
+            "fleet's replicas.",
         ),
     ] = 32
 
@@ -100,27 +104,36 @@ class PrefixAffinity:
         assert isinstance(parameters, PrefixAffinityParameters)
         self.affinity: Affinity | None = Affinity(block_bytes=parameters.block_bytes)
         self.home: Replica | None = None
-        self._hashes = (parameters.memory_mb << 20) // BYTES_EACH
-        self._most = _MOST_OF_ONE
-        """Hashes of one replica, as many as there are."""
+        self._memory_mb = parameters.memory_mb
+        self._known: PrefixCacheIndex
+        """What is known of each replica. Set before the first pick."""
         self._bound = BoundedLoad(parameters.load_bound, by_speed=True)
         self._of: Sequence[Replica] = ()
-        self._largest = 1
+        self._knowledge: Candidates
+        """What is known of these, in a small pool."""
         self._ring = HashRing()
         """Of a large pool only."""
         self._among: frozenset[Replica] = frozenset()
         self._limit = 0.0
         self._looked_at: list[Replica] = []
         """Of the last pick in a large pool."""
+        self._key: tuple[int, ...] = ()
+        self._length = 0
+        self._turn = 0
+        self._picked: Replica | None = None
+        """Of the last pick: its key, and which replica knows how much of it, for :meth:`remember`."""
         self.pick = LeastExpectedWork(LeastExpectedWorkParameters()).pick
         """Of requests without a prompt."""
 
+    def remember_in(self, memory: PrefixMemory, fleet: str, replicas: int) -> None:
+        self._known = PrefixCacheIndex(memory, fleet, replicas, self._memory_mb)
+        self._of = ()
+
     def prepare(self, members: Sequence[tuple[Replica, float]]) -> Generator[None, None, Callable[[], None]]:
         ring = yield from HashRing.built(members if len(members) > LARGE_POOL else ())
-        for number, (replica, _) in enumerate(members):
-            _seed(replica)
-            if number % _SEEDED_AT_ONCE == 0:
-                yield
+        for at in range(0, len(members), _SEEDED_AT_ONCE):
+            self._introduce([replica for replica, _ in members[at : at + _SEEDED_AT_ONCE]])
+            yield
         return partial(setattr, self, "_ring", ring)
 
     def pick_near(
@@ -131,10 +144,12 @@ class PrefixAffinity:
         if len(candidates) > LARGE_POOL:
             limit = self._bound.per_share(candidates)
             candidates, length, holders = self._look_round(key)
-            self.home = chosen = drawn(holders, key, length) if length else None
+            self.home = self._picked = chosen = drawn(holders, key, length) if length else None
+            self._key, self._length = key, length
         else:
-            length, holders = longest_known(candidates, key)
-            self.home = chosen = drawn(holders, key, length) if length else None
+            length, holders = self._knowledge.longest(key)
+            self.home = self._picked = chosen = drawn(holders, key, length) if length else None
+            self._key, self._length = key, length
             if chosen is not None and not chosen.load:
                 # Whatever the bound is, an idle one is below it.
                 return chosen
@@ -145,7 +160,7 @@ class PrefixAffinity:
                 return chosen
             free = [replica for replica in holders if replica.load * replica.cost < limit]
             if free:
-                self.home = chosen = drawn(free, key, length)
+                self.home = self._picked = chosen = drawn(free, key, length)
                 return chosen
         return self._within(candidates, limit, key, bool(length)) or self.pick(self._of, work, now, rng)
 
@@ -169,25 +184,28 @@ class PrefixAffinity:
         ``known``: whether any of them may know anything of it."""
         free = [replica for replica in candidates if replica.load * replica.cost < limit]
         if known:
-            length, holders = longest_known(free, key)
+            length, holders = self._known.longest(free, key)
             if length:
                 return drawn(holders, key, length)
         return drawn(near_best(free), key, 0) if free else None
 
     def remember(self, replica: Replica, key: tuple[int, ...]) -> None:
-        if replica.prefixes is EMPTY_INDEX:
-            replica.prefixes = PrefixCacheIndex()
-        replica.prefixes.note(key, self._most)
+        if not replica.prefix_column:
+            self._introduce([replica])
+            if not replica.prefix_column:
+                return
+            self._of = ()
+        known, self._turn = 0, self._turn + 1
+        if replica is self._picked and key is self._key and self._turn % _RENEWED_EVERY:
+            known = self._length
+        self._known.note(replica.prefix_column, key, known)
 
     def _take(self, candidates: Sequence[Replica]) -> None:
         self._of = candidates
-        # A list may lack those that were tried, or are full.
-        self._largest = max(self._largest, len(candidates))
-        self._most = min(_MOST_OF_ONE, self._hashes // self._largest)
-        for replica in candidates:
-            if not replica.draw_seed:
-                _seed(replica)
-        if len(candidates) > LARGE_POOL:
+        self._introduce(candidates)
+        if len(candidates) <= LARGE_POOL:
+            self._knowledge = Candidates(self._known, candidates)
+        else:
             self._among = frozenset(candidates)
             self._ring.take(candidates)
 
@@ -200,36 +218,16 @@ class PrefixAffinity:
         while True:
             near = ring.next_ones(key[length], _LOOKED_AT, among)
             looked_at += near
-            before, (length, holders) = length, longest_known((*holders, *near), key)
+            before, (length, holders) = length, self._known.longest(near, key, length, holders)
             if length in (before, len(key)):
                 self._looked_at = looked_at
                 return looked_at, length, holders
 
-
-def _seed(replica: Replica) -> None:
-    if not replica.draw_seed:
-        replica.draw_seed = points_of(replica.uid, 1)[0] & _ALL
-
-
-def longest_known(candidates: Iterable[Replica], key: tuple[int, ...]) -> tuple[int, list[Replica]]:
-    """How many of a prompt's hashes are known at most by one of them, and by which; 0: by none."""
-    length = 0
-    holders: list[Replica] = []
-    last: int = key[0]
-    following: int | None = last
-    """The last of them, and the first that none of the holders knows; ``None``: they know all."""
-    for replica in candidates:
-        known = replica.prefixes
-        young, old = known.young, known.old
-        # Who knows one knows all before it.
-        if last in young or last in old:
-            if following in young or following in old:
-                length = known.length(key, length + 1)
-                holders = [replica]
-                last, following = key[length - 1], key[length] if length < len(key) else None
-            else:
-                holders.append(replica)
-    return length, holders
+    def _introduce(self, replicas: Sequence[Replica]) -> None:
+        for replica in replicas:
+            if not replica.draw_seed:
+                replica.draw_seed = points_of(replica.uid, 1)[0] & _ALL
+        self._known.introduce(replicas)
 
 
 def drawn(replicas: Sequence[Replica], key: tuple[int, ...], length: int) -> Replica:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from routing.master.upgrade import inherited_sockets
+from routing.master.upgrade import inherited_memory, inherited_sockets
 from routing.master.upgrade.handover_messages import (
     HandoverChannel,
     HandoverMessage,
@@ -21,6 +21,7 @@ from routing.master.upgrade.handover_messages import (
     TakeOver,
 )
 from routing.master.worker_process import exit_words
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.sticky_ids import ReplicaRef
 
 READY_TIMEOUT_S = 30.0
@@ -49,19 +50,21 @@ class Successor:
         self,
         listeners: list[socket.socket],
         admin: socket.socket | None,
+        prefixes: PrefixMemory,
         handover_state: HandoverState,
         sticky_ids: list[tuple[str, ReplicaRef]],
     ) -> None:
-        """Start it with these sockets, and wait until it is ready. Raises :class:`NotReady`."""
+        """Start it with these, and wait until it is ready. Raises :class:`NotReady`."""
         ours, theirs = socket.socketpair()
         sockets = [theirs, *listeners, *([] if admin is None else [admin])]
         environment = {
             **os.environ,
             inherited_sockets.VARIABLE: inherited_sockets.environment_value(listeners, admin, theirs),
+            inherited_memory.VARIABLE: str(prefixes.fd),
         }
         command = [sys.executable, *sys.orig_argv[1:]]
         try:
-            self._process = _spawn(command, environment, [each.fileno() for each in sockets])
+            self._process = _spawn(command, environment, [*(each.fileno() for each in sockets), prefixes.fd])
         except OSError as problem:
             ours.close()
             raise NotReady(f"could not be started: {problem.strerror or problem}") from problem

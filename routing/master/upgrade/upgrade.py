@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from routing.master.upgrade.handover_messages import HandoverState
 from routing.master.upgrade.successor import NotReady, Successor
+from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.sticky_ids import ReplicaRef
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ class OldMaster(Protocol):
 
     def sockets(self) -> tuple[list[socket.socket], socket.socket | None]:
         """The listeners, and the admin listener."""
+
+    prefixes: PrefixMemory
 
     def handover_state(self) -> HandoverState: ...
     def all_sticky_ids(self) -> list[tuple[str, ReplicaRef]]: ...
@@ -84,7 +87,11 @@ class Upgrade:
         listeners, admin = self._old_master.sockets()
         try:
             await successor.start(
-                listeners, admin, self._old_master.handover_state(), self._old_master.all_sticky_ids()
+                listeners,
+                admin,
+                self._old_master.prefixes,
+                self._old_master.handover_state(),
+                self._old_master.all_sticky_ids(),
             )
         except NotReady as problem:
             self.failed += 1

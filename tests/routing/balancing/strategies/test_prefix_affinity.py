@@ -1,6 +1,5 @@
 """Prefix affinity: who knows most of a prompt, that load decides, what is remembered, what it is worth."""
 
-import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +12,17 @@ import pytest
 from routing.balancing.affinity import LONGEST_BYTES, Affinity
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
-from routing.balancing.replica.prefix_cache_index import BYTES_EACH, PrefixCacheIndex
+from routing.balancing.replica.prefix_cache_index import Candidates, PrefixCacheIndex
 from routing.contract.policy import Policy
+from routing.shared.prefix_memory import (
+    GROUP_TAGS,
+    OLDER,
+    PLACE_TAGS,
+    PLACES,
+    TAG_BYTES,
+    UNTOUCHED_S,
+    PrefixMemory,
+)
 from routing.simulator.batching import BatchingServer
 from routing.simulator.engine import Engine
 from routing.simulator.fleets import Machine, SimulatedFleet
@@ -23,6 +31,7 @@ from routing.simulator.requests import Request
 from routing.simulator.servers import ServerModel
 from routing.simulator.simulation import Setting, simulate
 from routing.simulator.workloads import Traffic
+from tests.clock import Clock
 
 
 def hashes(*parts: int) -> tuple[int, ...]:
@@ -96,7 +105,10 @@ def test_a_beginning_that_all_send_spreads_as_far_as_load_takes_it(knowing):
     for attempt in held:
         attempt.settle(Outcome.CANCELLED, 1.0)
     assert len(shares) >= 3
-    assert {one.name for one in pool.replicas if one.prefixes} == set(shares), "each knows it from then on"
+    knows = {
+        one.name for one in pool.replicas if pool.strategy._known.length(one.prefix_column, hashes(1, 2), 0)
+    }
+    assert knows == set(shares), "each knows it from then on"
 
 
 @pytest.mark.parametrize("order", list(permutations(("r0", "r1", "r2"))))
@@ -210,38 +222,148 @@ def test_what_is_known_outlives_tables_and_other_parameters(knowing, make_snapsh
 # --- what is remembered -------------------------------------------------------------------------
 
 
+def index(memory_mb=1, replicas=1):
+    return PrefixCacheIndex(PrefixMemory.private(), "llm", replicas, memory_mb)
+
+
+def column_of(known, *names):
+    columns = known.memory.claim(known.fleet, names, known.places)
+    return columns[0] if len(names) == 1 else columns
+
+
 def test_what_was_used_least_lately_is_forgotten_first():
-    known = PrefixCacheIndex()
-    for number in range(100):
-        known.note(hashes(number, 1, 2), 60)
-        known.note(hashes(0, 1, 2), 60)
-        assert known.length(hashes(0, 1, 2, 3), 0) == 3
-        assert known.length(hashes(max(0, number - 6), 1, 2), 0) == 3
-        assert len(known) <= 60 + 3
-    assert known.length(hashes(99, 1, 2), 0) == 3
-    assert known.length(hashes(50, 1, 2), 0) == 0
+    known = index(replicas=16_000)
+    page = column_of(known, "a")
+    drawn = [hashes(number, 1, 2) for number in range(2000)]
+    for key in drawn:
+        known.note(page, key)
+        known.note(page, drawn[0])
+        assert known.length(page, hashes(0, 1, 2, 3), 0) == 3, "what is in use"
+    kept = [known.length(page, key, 0) == 3 for key in reversed(drawn)]
+    fit = 2 * known.places // 3
+    assert sum(kept[: fit // 4]) > 0.9 * fit // 4, "of a quarter of what fits in"
+    assert sum(kept[4 * fit :]) < 10
 
 
-def test_memory_is_what_it_is_said_to_be_however_many_replicas(knowing):
-    """Bytes: of a worker, also where 1,000 replicas have been sent more than it may remember."""
-    replicas = [{"url": f"http://10.1.{number // 250}.{number % 250}:80"} for number in range(1000)]
-    pool = knowing(replicas, memory_mb=1)
+def test_what_is_noted_says_what_is_new_there():
+    known = index()
+    first, second = column_of(known, *"ab")
+    key = hashes(1, 2, 3)
+    assert known.note(first, key) == list(key)
+    assert known.note(first, key) == []
+    assert known.note(first, hashes(1, 2, 4)) == [hashes(1, 2, 4)[-1]]
+    assert known.note(second, key) == list(key)
+
+
+def test_memory_is_what_it_is_said_to_be_however_many_replicas():
+    """Tags of four bytes, in places of two: as many as 4 MiB for each sixteen replicas hold, and 4 KiB at
+    least."""
+    each = 2 * 16 * TAG_BYTES
+    for replicas, memory_mb, places in (
+        (1, 32, PLACES),
+        (128, 32, PLACES),
+        (129, 32, PLACES // 2),
+        (1000, 32, 4096),
+        (16_000, 1, 32),
+    ):
+        known = index(memory_mb, replicas)
+        assert known.places == places
+        assert places * each * ceil(replicas / 16) <= max(memory_mb << 20, 4096 * 1000)
+    known = index(1, 256)
+    column, rng = column_of(known, "a"), Random(1)
+    for _ in range(3000):
+        known.note(column, [rng.getrandbits(64) for _ in range(6)])
+    written = [at for at, tag in enumerate(known.tags[: 2 * GROUP_TAGS]) if tag]
+    assert min(written) >= column >= GROUP_TAGS, "nothing in the group that is nobody's"
+    assert max(written) < column + (1 << 16) / TAG_BYTES
+    assert {at % PLACE_TAGS for at in written} == {column % PLACE_TAGS, column % PLACE_TAGS + OLDER}
+
+
+def test_half_of_what_is_known_is_found_after_the_fleet_has_grown_or_shrunk():
+    memory, rng = PrefixMemory.private(), Random(1)
+    small, large = PrefixCacheIndex(memory, "llm", 128, 32), PrefixCacheIndex(memory, "llm", 256, 32)
+    column = column_of(small, "a")
+    keys = [[rng.getrandbits(64)] for _ in range(2000)]
+    for one, other in ((small, large), (large, small)):
+        memory.clear(column)
+        for key in keys:
+            one.note(column, key)
+        assert 0.45 < sum(other.length(column, key, 0) for key in keys) / len(keys) < 0.56
+
+
+@pytest.mark.parametrize("replicas", [3, 16, 17, 64])
+def test_who_knows_most_is_the_same_asked_by_groups_and_one_by_one(make_snapshot, replicas):
+    pool, rng = Pool(make_snapshot(replicas, strategy="prefix_affinity"), None, Random(1)), Random(2)
+    known = pool.strategy._known
+    known.introduce(pool.replicas)
+    keys = [hashes(*(rng.randrange(3) for _ in range(rng.randrange(1, 9)))) for _ in range(400)]
+    for key in keys[:60]:
+        known.note(rng.choice(pool.replicas).prefix_column, key)
+    some = Candidates(known, pool.replicas[1:])
+    lengths = set()
+    for key in keys:
+        length, holders = some.longest(key)
+        assert (length, set(holders)) == (length, set(known.longest(pool.replicas[1:], key)[1]))
+        assert length == known.longest(pool.replicas[1:], key)[0]
+        assert pool.replicas[0] not in holders
+        lengths.add(length)
+    assert len(lengths) > 3
+
+
+def test_without_a_column_prompts_are_served_all_the_same(make_snapshot):
+    memory = PrefixMemory.create(groups=2)
+    memory.claim("other", [f"{number}" for number in range(14)])
+    pool = Pool(make_snapshot(4, strategy="prefix_affinity"), None, Random(1), prefixes=memory)
+    names = {send(pool, hashes(number)) for number in range(40)}
+    assert len(names) == 4
+    assert not any(memory.tags[:GROUP_TAGS])
+
+
+# --- what workers of one host share -----------------------------------------------------------------
+
+
+def test_a_worker_knows_what_another_has_sent(make_snapshot):
+    memory = PrefixMemory.private()
+    snapshot = make_snapshot(8, strategy="prefix_affinity")
+    workers = [Pool(snapshot, None, Random(seed), prefixes=memory) for seed in (1, 2, 3)]
+    began = {number: send(workers[number % 3], hashes(number)) for number in range(60)}
+    for number, name in began.items():
+        assert send(workers[(number + 1) % 3], hashes(number, 1)) == name
+        assert send(workers[(number + 2) % 3], hashes(number, 1, 2)) == name
+    assert [worker.counters.affinity_new for worker in workers] == [20, 20, 20]
+    late = Pool(snapshot, None, Random(4), prefixes=memory)
+    assert {number: send(late, hashes(number, 1, 2, 3)) for number in began} == began
+
+
+def test_a_replica_at_another_address_begins_with_nothing(make_snapshot, make_spec):
+    memory = PrefixMemory.private()
+    pool = Pool(make_snapshot(1, strategy="prefix_affinity"), None, Random(1), prefixes=memory)
     send(pool, hashes(1))
-    rng = Random(1)
-    tracemalloc.start()
-    for replica in pool.replicas:
-        for _ in range(3):
-            pool.strategy.remember(replica, tuple(rng.getrandbits(64) for _ in range(6)))
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert max(len(replica.prefixes) for replica in pool.replicas) <= (1 << 20) / BYTES_EACH / 1000 + 6
-    known = PrefixCacheIndex()
-    tracemalloc.start()
-    for _ in range(1000):
-        known.note([rng.getrandbits(64) for _ in range(20)], 16_384)
-    used, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert used < BYTES_EACH * 16_384
+    moved = [{"url": "http://10.9.9.9:8000"}]
+    pool.replace(make_snapshot(moved, version=2, strategy="prefix_affinity"))
+    send(pool, hashes(1))
+    assert pool.counters.affinity_new == 2
+
+
+def test_columns_in_use_are_touched_and_one_that_was_given_away_is_claimed_again(make_snapshot):
+    clock = Clock()
+    memory = PrefixMemory.create(groups=2, clock=clock)
+    pool = Pool(make_snapshot(2, strategy="prefix_affinity"), None, Random(1), prefixes=memory)
+    for now in range(1, 1200):
+        clock.now = now
+        pool.refresh(float(now))
+        send(pool, hashes(1), float(now))
+    first = pool.replicas[0].prefix_column
+    assert memory.claim("other", ["x"]) == [0], "the group is this fleet's"
+    clock.now += UNTOUCHED_S + 1
+    others = memory.claim("other", [f"{number}" for number in range(16)])
+    assert first in others
+    pool.refresh(clock.now)
+    assert [replica.prefix_column for replica in pool.replicas] == [0, 0]
+    assert send(pool, hashes(1), clock.now)
+    clock.now += UNTOUCHED_S + 1
+    assert send(pool, hashes(1), clock.now)
+    assert any(replica.prefix_column for replica in pool.replicas)
 
 
 def test_a_long_prompt_has_few_hashes_and_all_of_the_beginning_that_it_shares():
