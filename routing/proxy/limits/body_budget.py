@@ -63,6 +63,8 @@ READ_BYTES = 262_144
 PROGRESS_BYTES = 4096
 STALLED_S = 1.0
 LONGEST_WAIT_S = 10.0
+AT_ONCE = 2
+"""So many bodies that have waited are read on in one turn of the loop."""
 SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
@@ -379,11 +381,11 @@ class BodyBudget:
     def _pump(self) -> None:
         """Read on where there is room. What each of them may bring is taken as brought."""
         self._pumping = False
-        while self._waiting:
-            charge = min(self._waiting, key=lambda one: one.began)
-            if self._taken + self._ahead + self._read_bytes > self._for_more:
+        for _ in range(AT_ONCE):
+            if not self._waiting or self._taken + self._ahead + self._read_bytes > self._for_more:
                 return
-            self._read_on(charge)
+            self._read_on(min(self._waiting, key=lambda one: one.began))
+        self._pump_soon()
 
     def _read_on(self, charge: BodyCharge) -> None:
         del self._waiting[charge]
