@@ -65,6 +65,8 @@ STALLED_S = 1.0
 LONGEST_WAIT_S = 10.0
 AT_ONCE = 2
 """So many bodies that have waited are read on in one turn of the loop."""
+REFUSED_AT_ONCE = 32
+"""So many bodies that wait are refused in one turn, so that others have room: two milliseconds."""
 SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
@@ -417,8 +419,12 @@ class BodyBudget:
         order = sorted(self._waiting, key=lambda one: one.began)
         first = order.pop(0)
         needed = max(first.announced - first.size, self._read_bytes)
-        while order and self._taken + needed > self._for_more:
-            self._refuse(order.pop(), REFUSED)
+        for charge in reversed(order[-REFUSED_AT_ONCE:]):
+            if self._taken + needed <= self._for_more:
+                break
+            self._refuse(charge, REFUSED)
+        if len(order) > REFUSED_AT_ONCE:
+            return
         others = self._collecting or self._running_bytes or self._streamed
         if self._taken + self._read_bytes > self._for_more and not others:
             # It alone is too much.
