@@ -161,7 +161,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _send_slice(self) -> None:
         rest, held = self._rest, self._piece
-        if rest is None or self.transport.is_closing():
+        if rest is None or self.write_paused or self.transport.is_closing():
             return
         self._rest = rest[SLICE:] if len(rest) > SLICE else None
         self._write(rest[:SLICE])  # type: ignore[arg-type]

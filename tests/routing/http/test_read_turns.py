@@ -139,7 +139,7 @@ def pool_of(released: list[object]) -> Any:
 
 BODY = bytes(range(256)) * 4096
 """Four slices."""
-END = b"the end" * 100
+END = b"the end" * 2000
 RESPONSE = b"HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n\r\nok"
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def heap_bytes(worker: int) -> int:
 
 def resident_bytes(worker: int) -> int:
     pages = Path(f"/proc/{worker}/statm").read_text().split()[1]
-    return int(pages) * 4096
+    return int(pages) * resource.getpagesize()
 
 
 def test_large_bodies_of_a_worker(
