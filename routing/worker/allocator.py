@@ -12,8 +12,9 @@ A threshold that is set stays as it is. Other C libraries have none to set.
 
 import ctypes
 
-MAPPED_BYTES = 262_144
-"""From this size on. What one read of a socket brings is smaller, and comes out of the heap."""
+MAPPED_BYTES = 2 << 20
+"""From this size on. The pages of a mapping are new each time, which takes the kernel half a millisecond a
+megabyte or more. Smaller buffers are quicker in the heap, where copying them takes less than that."""
 KEPT_BYTES = 16 << 20
 """Free bytes at the heap's end that are kept. Set too, because glibc no longer raises this either."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
