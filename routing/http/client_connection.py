@@ -135,6 +135,8 @@ class ClientConnection(ClientLifecycle):
         elif self._ending:
             if self._lingering is not None and self._lingering.drop(data):
                 self.transport.abort()
+            elif len(data) >= LARGE:
+                self._drop_in_turn()
         elif self._partial is not None:
             self._continue_head(data)
         else:

@@ -18,7 +18,7 @@ from routing.http.half_close import EmptyBody
 from routing.http.interfaces import ClientHost, RequestHandler
 from routing.http.lingering_close import LingeringClose
 from routing.http.partial_head import PartialHead
-from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, ReadPause
+from routing.http.read_pause import BACKPRESSURE, PIPELINE_FULL, TURN, ReadPause
 from routing.http.request_body import RequestBody
 from routing.http.request_head import RequestHead
 from routing.http.tunnel_body import TunnelBody
@@ -347,14 +347,26 @@ class ClientLifecycle(asyncio.Protocol):
         """End after what is written, with a FIN, and close a while later."""
         self._ending = True
         self._ready = None
-        self._body = None
+        body, self._body = self._body, None
         self._held = b""
         self.deadline = 0.0
+        if body is not None:
+            self._drop_in_turn()
         self._read_pause.resume(PIPELINE_FULL | BACKPRESSURE)
         self._host.writes.flush()
         if not self.transport.is_closing():
             self._lingering = LingeringClose(self.transport, self._limits, now, answered)
             self.transport.write_eof()
+
+    def _drop_in_turn(self) -> None:
+        """What still comes is not wanted: others are read first."""
+        if not self._read_pause.is_paused(TURN):
+            self._read_pause.pause(TURN)
+            self._host.turns.wait_to_drop(self._drop_on)
+
+    def _drop_on(self) -> None:
+        """Its turn has come."""
+        self._read_pause.resume(TURN)
 
     def _still_reads(self) -> bool:
         """Whether a client that has ended its direction is taken for one that waits for its answer."""

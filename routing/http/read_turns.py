@@ -1,4 +1,4 @@
-"""Read turns: fairness among connections that bring large pieces, and between these and all other requests.
+"""Read turns: fairness among connections that bring or take large pieces, and between these and all others.
 
 Theory. The loop reads a socket as long as it is full, up to 32 buffers of 256 kB in one turn: 8 MB, for each
 of perhaps hundreds of uploads, or large responses, before any other connection is served again. So a
@@ -6,6 +6,9 @@ connection that has brought a large piece pauses and waits for its turn. In one 
 of those that wait are read, each for one buffer: of request bodies those that began first, so that what has
 begun is completed before memory is taken for what came later. If what became of their pieces took long (the
 search of a whole body), as long a pause follows: large bodies then take half of the worker's time at most.
+
+What still comes of a request that was rejected is read in turns as well: hundreds of clients may send on
+until they have read their responses. Large bodies are sent in turns too: a kernel takes megabytes at once.
 
 Pipelined requests that the proxy itself answers (errors, above all) take turns too: thousands of them come in
 one piece, and each connection has ``PIPELINED_AT_ONCE`` of them answered before others are read again.
@@ -32,12 +35,24 @@ LONGEST_PAUSE_S = 0.05
 class ReadTurns:
     """Those of one worker."""
 
-    __slots__ = ("_bodies", "_count", "_loop", "_pipelined", "_responses", "_scheduled", "_spent_s")
+    __slots__ = (
+        "_bodies",
+        "_count",
+        "_loop",
+        "_pipelined",
+        "_rejected",
+        "_requests",
+        "_responses",
+        "_scheduled",
+        "_spent_s",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._bodies: list[tuple[int, int, Callable[[], None]]] = []
         self._responses: deque[Callable[[], None]] = deque()
+        self._requests: deque[Callable[[], None]] = deque()
+        self._rejected: deque[Callable[[], None]] = deque()
         self._pipelined: deque[Callable[[], None]] = deque()
         self._count = 0
         self._scheduled = False
@@ -55,6 +70,16 @@ class ReadTurns:
     def wait_for_response(self, read_on: Callable[[], None]) -> None:
         """The same for a response: they take turns one after the other."""
         self._responses.append(read_on)
+        self._schedule()
+
+    def wait_to_send(self, send_on: Callable[[], None]) -> None:
+        """The same for a large request that is being sent: call ``send_on`` for the next slice of it."""
+        self._requests.append(send_on)
+        self._schedule()
+
+    def wait_to_drop(self, read_on: Callable[[], None]) -> None:
+        """The same for what still comes of a request that was rejected."""
+        self._rejected.append(read_on)
         self._schedule()
 
     def wait_with_pipelined(self, serve_on: Callable[[], None]) -> None:
@@ -80,16 +105,18 @@ class ReadTurns:
             self._next()
 
     def _next(self) -> None:
-        bodies, responses, pipelined = self._bodies, self._responses, self._pipelined
+        bodies, pipelined = self._bodies, self._pipelined
+        lines = (self._responses, self._requests, self._rejected)
         for _ in range(min(AT_ONCE, len(bodies))):
             heappop(bodies)[2]()
-        for _ in range(min(AT_ONCE, len(responses))):
-            responses.popleft()()
+        for line in lines:
+            for _ in range(min(AT_ONCE, len(line))):
+                line.popleft()()
         began = monotonic()
         for _ in range(len(pipelined)):
             pipelined.popleft()()
             if monotonic() - began > PIPELINED_S:
                 break
         self._scheduled = False
-        if bodies or responses or pipelined:
+        if bodies or pipelined or any(lines):
             self._schedule()

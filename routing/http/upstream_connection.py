@@ -35,6 +35,8 @@ from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
 _LONGEST_KNOWN = 4096
+SLICE = 262_144
+"""Bytes of a large body that are written at once. The kernel would copy megabytes in one call."""
 _CLOSE_GRACE_S = 0.02
 """A replica that reads nothing would not hear of the end at all."""
 _HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
@@ -73,6 +75,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_piece",
         "_ready",
         "_remaining",
+        "_rest",
         "_reusable",
         "_state",
         "_waits_turn",
@@ -97,6 +100,8 @@ class UpstreamConnection(asyncio.Protocol):
         self.write_paused = False
         self._piece = 0
         """Size of the piece of which the replica has not taken all: it is held as a whole."""
+        self._rest: memoryview | None = None
+        """Of a large body: what is not written yet."""
         self._abandoned = False
         self._paused = self._waits_turn = False
         """Nothing is read because the client takes nothing, or others are read first."""
@@ -143,9 +148,37 @@ class UpstreamConnection(asyncio.Protocol):
         if piece:
             self._write(piece)
 
+    def send_large(self, body: bytes) -> None:
+        """The whole body of the request, which nobody changes any more. It is written in slices, which take
+        turns with those of other requests (:mod:`routing.http.read_turns`)."""
+        if len(body) <= SLICE:
+            self._write(body)
+            return
+        self._ready = None
+        self._rest = memoryview(body)
+        self._piece = len(body)
+        self._send_slice()
+
+    def _send_slice(self) -> None:
+        rest, held = self._rest, self._piece
+        if rest is None or self.write_paused or self.transport.is_closing():
+            return
+        self._rest = rest[SLICE:] if len(rest) > SLICE else None
+        self._write(rest[:SLICE])  # type: ignore[arg-type]
+        # A slice keeps the whole body in memory.
+        self._piece = held
+        if self.write_paused:
+            return
+        if self._rest is not None:
+            self.pool.turns.wait_to_send(self._send_slice)
+        elif self.handler is not None:
+            self.handler.replica_paused(False)
+
     @property
     def unsent_bytes(self) -> int:
         """Bytes that are held for the replica to take."""
+        if self._rest is not None:
+            return self._piece
         size = self.transport.get_write_buffer_size()
         return max(size, self._piece) if size else 0
 
@@ -254,6 +287,7 @@ class UpstreamConnection(asyncio.Protocol):
             )
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._rest = None
         self._lose("the connection to the replica broke", not self._response_started)
         self.pool.closed(self)
 
@@ -266,6 +300,8 @@ class UpstreamConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.write_paused = False
+        if self._rest is not None:
+            self.pool.turns.wait_to_send(self._send_slice)
         if self.handler is not None:
             self.handler.replica_paused(False)
 
@@ -392,7 +428,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.handler = None
         self._state = _HEAD
         self._decoder = self._passthrough = None
-        if rest or not self._reusable or self.request_open or self.write_paused:
+        if rest or not self._reusable or self.request_open or self.write_paused or self._rest is not None:
             abort_transport(self.transport)
         else:
             self.pool.release(self, now)

@@ -59,6 +59,7 @@ from routing.shared.shm_counters import SharedCounters
 from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
+from routing.worker.allocator import map_large_buffers
 from routing.worker.config.fleet_reports import AT_ONCE, refreshed
 from routing.worker.config.reporter import Reporter
 from routing.worker.config.slices import in_slices
@@ -410,6 +411,7 @@ def main() -> None:
     control_fd, listener_fd, counts_fd, number, parent_pid, *wakeups = map(int, sys.argv[1:])
     ignore_signals()
     exit_without_master(parent_pid)
+    map_large_buffers()
     logs.configure("info", f"worker/{number}")
     control, listener = socket.socket(fileno=control_fd), socket.socket(fileno=listener_fd)
     control.setblocking(False)

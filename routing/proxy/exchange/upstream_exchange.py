@@ -188,7 +188,7 @@ class UpstreamExchange(AttemptOwner):
             else:
                 # The copy for a retry and what the connection has still to take are the same bytes.
                 upstream.send(self, request_bytes(self, endpoint, body, head_alone=True), is_head, False)
-                upstream.send_more(body, True)
+                upstream.send_large(body)
             return
         self.repeatable = False
         if not upload.complete:
@@ -230,7 +230,7 @@ class UpstreamExchange(AttemptOwner):
 
     def free_retry_copy(self) -> bool:
         upstream = self.upstream
-        if upstream is None or not self.body_bytes or upstream.transport.get_write_buffer_size():
+        if upstream is None or not self.body_bytes or upstream.unsent_bytes:
             return False
         self.repeatable = False
         router.drop_body(self)

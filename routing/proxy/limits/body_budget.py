@@ -63,6 +63,10 @@ READ_BYTES = 262_144
 PROGRESS_BYTES = 4096
 STALLED_S = 1.0
 LONGEST_WAIT_S = 10.0
+AT_ONCE = 2
+"""So many bodies that have waited are read on in one turn of the loop."""
+REFUSED_AT_ONCE = 32
+"""So many bodies that wait are refused in one turn, so that others have room: two milliseconds."""
 SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
@@ -379,11 +383,11 @@ class BodyBudget:
     def _pump(self) -> None:
         """Read on where there is room. What each of them may bring is taken as brought."""
         self._pumping = False
-        while self._waiting:
-            charge = min(self._waiting, key=lambda one: one.began)
-            if self._taken + self._ahead + self._read_bytes > self._for_more:
+        for _ in range(AT_ONCE):
+            if not self._waiting or self._taken + self._ahead + self._read_bytes > self._for_more:
                 return
-            self._read_on(charge)
+            self._read_on(min(self._waiting, key=lambda one: one.began))
+        self._pump_soon()
 
     def _read_on(self, charge: BodyCharge) -> None:
         del self._waiting[charge]
@@ -415,8 +419,12 @@ class BodyBudget:
         order = sorted(self._waiting, key=lambda one: one.began)
         first = order.pop(0)
         needed = max(first.announced - first.size, self._read_bytes)
-        while order and self._taken + needed > self._for_more:
-            self._refuse(order.pop(), REFUSED)
+        for charge in reversed(order[-REFUSED_AT_ONCE:]):
+            if self._taken + needed <= self._for_more:
+                break
+            self._refuse(charge, REFUSED)
+        if len(order) > REFUSED_AT_ONCE:
+            return
         others = self._collecting or self._running_bytes or self._streamed
         if self._taken + self._read_bytes > self._for_more and not others:
             # It alone is too much.

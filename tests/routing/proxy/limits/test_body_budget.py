@@ -5,8 +5,9 @@ from functools import partial
 
 import pytest
 
+from routing.http.timeout_sweeper import TimeoutSweeper
 from routing.proxy.limits import body_budget
-from routing.proxy.limits.body_budget import READ_BYTES
+from routing.proxy.limits.body_budget import AT_ONCE, READ_BYTES, REFUSED_AT_ONCE, BodyBudget
 from tests.routing.proxy.limits.bodies import MIB, chat, deaf, head, hears, post, refused, with_memory
 from tests.routing.proxy.rig import (
     Client,
@@ -227,3 +228,69 @@ async def test_a_client_that_leaves_gives_back(start_rig: StartRig) -> None:
         client.abort()
     await until(lambda: not rig.proxy.bodies.used)
     assert not rig.proxy.bodies.waiting
+
+
+class Owner:
+    """Of a body that is fed by hand."""
+
+    def __init__(self, number: int, resumed: list[int]) -> None:
+        self.number = number
+        self.resumed = resumed
+        self.refused = False
+        self.neighbours = 1
+
+    def pause_collecting(self) -> None: ...
+
+    def resume_collecting(self) -> None:
+        self.resumed.append(self.number)
+
+    def refuse_body(self) -> None:
+        self.refused = True
+
+    def free_retry_copy(self) -> bool:
+        return False
+
+    def measure_upload(self) -> None: ...
+
+    def end_upload(self) -> None: ...
+
+
+async def test_few_are_read_on_in_one_turn_of_the_loop() -> None:
+    """Whoever waited has much to be read: where there is room for many at once, others are served between."""
+    loop = asyncio.get_running_loop()
+    budget = BodyBudget(loop, TimeoutSweeper(loop), 64 * MIB)
+    resumed: list[int] = []
+    running = budget.begin(Owner(-1, resumed), 46 * MIB, 46 * MIB, True, True, 0.0)
+    assert running is not None
+    for number in range(3 * AT_ONCE):
+        charge = budget.begin(Owner(number, resumed), 1000, 8 * MIB, False, False, 1.0)
+        assert charge is not None
+        budget.grow(charge, READ_BYTES, False, 2.0)
+    assert budget.waiting == 3 * AT_ONCE
+    budget.release(running)
+    for read_on in range(AT_ONCE, 3 * AT_ONCE + 1, AT_ONCE):
+        await asyncio.sleep(0)
+        assert resumed == list(range(read_on))
+    assert not budget.waiting
+    budget.check(3.0)
+
+
+async def test_few_are_refused_in_one_turn_of_the_loop() -> None:
+    """Waiting bodies alone use the memory, so those that began last are refused until the first has room:
+    more than a hundred of them here."""
+    loop = asyncio.get_running_loop()
+    budget = BodyBudget(loop, TimeoutSweeper(loop), 160 * MIB)
+    owners = [Owner(number, []) for number in range(5 * REFUSED_AT_ONCE)]
+    running = budget.begin(owners[0], 90 * MIB, 90 * MIB, True, True, 0.0)
+    assert running is not None
+    for owner in owners:
+        charge = budget.begin(owner, 1000, 100 * MIB, False, True, 1.0)
+        assert charge is not None
+        budget.grow(charge, READ_BYTES, False, 2.0)
+    assert budget.waiting > 3 * REFUSED_AT_ONCE + 3 * AT_ONCE
+    budget.release(running)
+    for count in range(0, 3 * REFUSED_AT_ONCE, REFUSED_AT_ONCE):
+        assert [owner.number for owner in owners if owner.refused] == list(
+            range(len(owners) - count, len(owners))
+        )
+        budget.check(2.0)
