@@ -1,4 +1,4 @@
-"""Prompts that one worker of a proxy has sent: known to the others, to their successors, to another master."""
+"""Prompts that a worker of a proxy has sent: known to the others, to their successors, to another master."""
 
 import json
 import os
