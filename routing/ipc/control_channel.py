@@ -118,11 +118,27 @@ class Drain(msgspec.Struct, frozen=True, tag="drain", kw_only=True):
     """Whether the proxy goes on, with a successor of this worker."""
 
 
+ENDING_QUIET_S = 1.0
+"""A client that has just connected, or just got a response, may be sending a request."""
+FOLLOWED_QUIET_S = 15.0
+"""Clients that send under load come back to an idle connection within seconds, some just as it is closed."""
+
+
+def quiet_time_s(followed: bool, drain_s: float) -> float:
+    """For how long a connection must have been idle to be closed by a worker that leaves, in seconds.
+
+    The longer, the fewer clients meet a closed one: most send again before, and the response tells them to
+    close. Where another process serves on (``followed``), there is time for that; but half of ``drain_s`` is
+    left, after which the worker is ended whatever is open.
+    """
+    return min(FOLLOWED_QUIET_S, drain_s / 2) if followed else ENDING_QUIET_S
+
+
 class StopAccepting(msgspec.Struct, frozen=True, tag="stop_accepting", kw_only=True):
     """Master → worker: take no new connection; leave when nothing is in flight."""
 
     quiet_s: float
-    """A connection is closed between two requests once nothing has come for so long."""
+    """A connection is closed between two requests once nothing has come for so long; :func:`quiet_time_s`."""
     followed: bool = False
     """Whether another process accepts from the same listener: then what waits there is left to it."""
 

@@ -42,6 +42,7 @@ from routing.ipc.control_channel import (
     StickyCorrection,
     StopAccepting,
     Tables,
+    quiet_time_s,
 )
 from routing.master import orphaned_workers, own_ports
 from routing.master.admin.admin_server import AdminServer
@@ -54,7 +55,6 @@ from routing.master.disk_cache import DiskCache
 from routing.master.listeners import BindAddress, open_listener, open_listeners
 from routing.master.options import Options
 from routing.master.orphaned_workers import OrphanedWorkers
-from routing.master.rolling_restart import QUIET_S as QUIET_WHEN_SUCCEEDED_S
 from routing.master.rolling_restart import RollingRestart
 from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
 from routing.master.supervised_worker import SupervisedWorker
@@ -84,9 +84,6 @@ EXIT_ABANDONED = 75
 """Exit status (EX_TEMPFAIL) of a master that leaves its workers to the next one."""
 KILLED_BY_SIGNAL = 128
 """Exit statuses above it are of a process that a signal has ended, as a shell reports it."""
-QUIET_S = 1.0
-"""While the proxy drains, a connection is closed once it has been idle for this long. A client that has just
-connected, or just got a response, may be sending a request."""
 
 
 class Master:
@@ -472,7 +469,7 @@ class Master:
                     await self._forced.wait()
         for worker in self.supervised:
             worker.stop_restarting()
-        quiet_s = QUIET_WHEN_SUCCEEDED_S if followed else QUIET_S
+        quiet_s = quiet_time_s(followed, self.options.drain_s)
         self._stop = StopAccepting(quiet_s=quiet_s, followed=followed)
         self._broadcast(self._stop)
         self._close_listeners()

@@ -11,14 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from routing.ipc.control_channel import quiet_time_s
 from routing.master.supervised_worker import ReplacementFailed, SupervisedWorker
 from routing.master.worker_numbers import WorkerNumberAllocator
 
 log = logging.getLogger(__name__)
-
-QUIET_S = 5.0
-"""A connection to a replaced worker is closed once it has been idle for this long. There is no hurry, and in
-that time most clients get a response with ``Connection: close``."""
 
 
 class RollingRestart:
@@ -85,7 +82,7 @@ class RollingRestart:
         number = free = self._numbers.allocate()
         self._renumbered()
         try:
-            free = await worker.replace(number, QUIET_S, self._drain_s)
+            free = await worker.replace(number, quiet_time_s(True, self._drain_s), self._drain_s)
             self.replaced += 1
         finally:
             self._numbers.release(free)

@@ -52,6 +52,7 @@ from routing.ipc.control_channel import (
     WorkerBootstrap,
     WorkerControlChannel,
     WorkerMessage,
+    quiet_time_s,
 )
 from routing.proxy import Proxy
 from routing.shared.prefix_memory import PrefixMemory
@@ -81,10 +82,6 @@ IN_THE_FILE = "name one under client_keys in the fleet file"
 """How to make a client key, with and without a control plane."""
 IDLE_CHECK_EVERY_S = 0.02
 LEAVE_LIMIT_S = 0.5
-QUIET_S = 1.0
-"""Without a master, when told to end: a connection is closed once it has been idle for this long."""
-QUIET_WHEN_FOLLOWED_S = 5.0
-"""The same, when another master's workers accept connections."""
 
 
 class Worker:
@@ -248,7 +245,7 @@ class Worker:
             return
         log.info("draining: %s", "another master has taken over" if followed else "there is no master")
         self._drain(of_proxy=True)
-        quiet_s = QUIET_WHEN_FOLLOWED_S if followed else QUIET_S
+        quiet_s = quiet_time_s(followed, self._started.result().drain_s)
         self._leave.set_result(StopAccepting(quiet_s=quiet_s, followed=followed))
 
     def _drain(self, of_proxy: bool) -> None:

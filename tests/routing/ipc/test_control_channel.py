@@ -20,6 +20,7 @@ from routing.ipc.control_channel import (
     StopAccepting,
     Tables,
     WorkerControlChannel,
+    quiet_time_s,
 )
 from routing.shared.sticky_ids import ReplicaRef
 
@@ -35,6 +36,12 @@ def table(version: int = 1, replicas: int = 2) -> FleetSnapshot:
 
 
 MANIFEST = Manifest(epoch=1, version=1, fleets={"echo": 1}, default="echo")
+
+
+def test_idle_connections_of_a_leaving_worker_are_closed_late_but_in_time() -> None:
+    """Clients that send every few seconds are told to close by a response; none is left when time is up."""
+    assert [quiet_time_s(True, drain_s) for drain_s in (600.0, 30.0, 6.0)] == [15.0, 15.0, 3.0]
+    assert quiet_time_s(False, 600.0) == 1.0
 
 
 async def test_messages_cross_the_channel_whole_and_in_order() -> None:

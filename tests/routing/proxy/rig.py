@@ -165,6 +165,15 @@ async def answer_ok(connection: ReplicaConnection, seen: Seen) -> None:
     connection.transport.write(OK_ANSWER)
 
 
+CHAT_BODY = b'{"choices":[{"message":{"role":"assistant","content":"ok"}}]}'
+INFER_BODY = b'{"outputs":[{"name":"y","shape":[1],"datatype":"INT8","data":[1]}]}'
+
+
+def answer_body(body: bytes) -> Script:
+    """A script that answers so: a replica whose bodies are no answers of their protocol is asked less."""
+    return answer_bytes(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+
 def answer_bytes(answer: bytes, then: str = "") -> Script:
     """A script that writes ``answer``, then closes (``fin``), resets (``rst``) or leaves it open."""
 

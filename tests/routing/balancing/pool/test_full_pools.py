@@ -193,7 +193,7 @@ def test_a_prompt_whose_replica_is_full_goes_to_another_and_again_to_that_one(fu
 def test_of_those_with_a_place_the_one_that_knows_most_is_taken(full_pool):
     pool = full_pool("prefix_affinity", [2, 3, 4], replicas=6, parameters={"load_bound": 100.0})
     for key in KEYS[:20]:
-        prompt = tuple(key[0] ^ block for block in range(4))
+        prompt = tuple(key[0] * odd % (1 << 64) for odd in (1, 3, 5, 7))
         for number, blocks in ((0, 4), (2, 1), (3, 3), (4, 2)):
             pool.strategy.remember(pool.replicas[number], prompt[:blocks])
         found = pool.begin(1.0, 1.0, key=prompt)

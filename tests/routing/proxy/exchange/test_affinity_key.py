@@ -8,7 +8,18 @@ from routing.contract.table import ApiProtocol
 from routing.protocols import session
 from routing.proxy import ProxySettings
 from tests.routing.proxy.exchange.queueing import Gate
-from tests.routing.proxy.rig import OK_ANSWER, Client, Replica, ReplicaConnection, Rig, Seen, StartRig, until
+from tests.routing.proxy.rig import (
+    CHAT_BODY,
+    OK_ANSWER,
+    Client,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Seen,
+    StartRig,
+    answer_body,
+    until,
+)
 
 SESSIONS = [b"session-%d" % number for number in range(12)]
 
@@ -215,6 +226,8 @@ async def test_a_strategy_is_changed_to_and_from_while_requests_come(rig: Rig) -
 async def test_turns_of_a_conversation_stay_together_under_prefix_affinity(rig: Rig) -> None:
     """By what their bodies begin with, and apart from the same under another model's name."""
     replicas = [await rig.replica() for _ in range(4)]
+    for replica in replicas:
+        replica.script = answer_body(CHAT_BODY)
     policy = Policy(strategy="prefix_affinity", parameters={"block_bytes": 64}, slow_start_s=0)
     rig.fleet(*replicas, protocol="openai", policy=policy, adapters=("f-legal",))
     client = await rig.client()

@@ -7,7 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from routing.contract.policy import Ejection, Policy, ReplaySafe, Retries, Timeouts
-from tests.routing.proxy.rig import Replica, ReplicaConnection, Rig, Script, Seen, answer_bytes, until
+from tests.routing.proxy.rig import (
+    CHAT_BODY,
+    Replica,
+    ReplicaConnection,
+    Rig,
+    Script,
+    Seen,
+    answer_body,
+    answer_bytes,
+    until,
+)
 
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello"
@@ -60,12 +70,12 @@ def asked(replicas: list[Replica]) -> int:
 @pytest.mark.parametrize("request_bytes", [GET, CHAT], ids=["GET", "chat"])
 async def test_another_replica_answers(rig: Rig, script: Script, request_bytes: bytes) -> None:
     overloaded, free = await fleet_of(rig, 2, policy())
-    overloaded.script = script
+    overloaded.script, free.script = script, answer_body(CHAT_BODY)
     client = await rig.client()
     told = set()
     for _ in range(4):
         answer = await client.ask(request_bytes)
-        assert (answer.status, answer.body) == (200, b"ok")
+        assert (answer.status, answer.body) == (200, CHAT_BODY)
         assert answer.get(b"x-switchyard-replica") == [free.name.encode()]
         told.add((*answer.get(b"x-switchyard-retries"), *answer.get(b"x-switchyard-retry-reason")))
     assert told <= {(), (b"1", b"status_503"), (b"1", b"status_429")}

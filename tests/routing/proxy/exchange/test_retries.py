@@ -9,6 +9,8 @@ import pytest
 from routing.contract.policy import Policy, ReplaySafe, Retries, Timeouts
 from routing.contract.table import ApiProtocol
 from tests.routing.proxy.rig import (
+    CHAT_BODY,
+    INFER_BODY,
     OK,
     OK_ANSWER,
     Replica,
@@ -16,6 +18,7 @@ from tests.routing.proxy.rig import (
     Rig,
     Script,
     Seen,
+    answer_body,
     answer_bytes,
     unreachable,
     until,
@@ -358,7 +361,7 @@ async def head_then_body(connection: ReplicaConnection, seen: Seen) -> None:
 async def test_a_replica_that_lacks_the_model_costs_no_error(rig: Rig, script: Script) -> None:
     """MLServer and Triton answer 404 once a model is unloaded: nothing was done, another replica has it."""
     without, has = await v2_fleet(rig, 2)
-    without.script = script
+    without.script, has.script = script, answer_body(INFER_BODY)
     client = await rig.client()
     for _ in range(12):
         assert (await client.ask(INFER)).get(b"x-switchyard-replica") == [has.name.encode()]
@@ -419,8 +422,10 @@ async def test_a_body_that_streams_is_not_repeated(rig: Rig) -> None:
 async def test_an_inference_body_in_two_segments_is_kept_and_repeated(rig: Rig, path: bytes) -> None:
     """The head names the fleet; the body is waited for all the same, for its cost and for R2."""
     replicas = [await rig.replica() for _ in range(2)]
-    rig.fleet(*replicas, policy=policy(), protocol="open-inference" if b"/v2/" in path else "openai")
+    is_v2 = b"/v2/" in path
+    rig.fleet(*replicas, policy=policy(), protocol="open-inference" if is_v2 else "openai")
     replicas[0].script = answer_bytes(b"", "fin")
+    replicas[1].script = answer_body(INFER_BODY if is_v2 else CHAT_BODY)
     client = await rig.client()
     for _ in range(2):
         client.send(post(path)[:-5])
