@@ -207,9 +207,11 @@ def _is_object(body: bytes) -> bool:
 class BodyInPieces:
     """The shape of a body that comes in pieces: of its beginning, if it is long."""
 
-    __slots__ = ("_beginning", "_head", "_mark", "_size")
+    __slots__ = ("_beginning", "_head", "_mark", "_size", "reads_on")
 
     def __init__(self, mark: bytes, head: bytes) -> None:
+        self.reads_on = True
+        """Whether it is still to be fed."""
         self._mark = mark
         self._head = head
         self._beginning = b""
@@ -233,19 +235,22 @@ class BodyInPieces:
 class EventStream:
     """The shape of a stream of server-sent events, from its beginning. It may be fed still in chunks."""
 
-    __slots__ = ("_beginning", "_found", "_mark")
+    __slots__ = ("_beginning", "_found", "_mark", "reads_on")
 
     def __init__(self, mark: bytes) -> None:
+        self.reads_on = True
+        """Whether it is still to be fed: nothing is known yet."""
         self._mark = mark
         self._beginning = b""
         self._found = False
 
     def feed(self, piece: bytes) -> None:
         """The next bytes, in order."""
-        if self._found or len(self._beginning) >= _KEPT:
+        if not self.reads_on:
             return
         self._beginning += piece[:_KEPT]
         self._found = _EVENT_CONTENT.search(self._beginning) is not None
+        self.reads_on = not self._found and len(self._beginning) < _KEPT
 
     def shape(self) -> Shape:
         """Of all of it."""

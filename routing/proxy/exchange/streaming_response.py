@@ -54,7 +54,7 @@ class StreamingResponse:
 
     def count(self, piece: bytes) -> int:
         """Count a piece of the body. Returns its output tokens, as far as known."""
-        if self.watched is not None:
+        if self.watched is not None and self.watched.reads_on:
             self.watched.feed(piece)
         return self._tokens.feed(piece) if self._tokens is not None else 0
 
@@ -64,13 +64,14 @@ class StreamingResponse:
     def count_uncounted(self) -> int:
         """As :meth:`count`, for the chunks in ``uncounted_chunks``."""
         uncounted = self.uncounted_chunks
-        if self._tokens is None and self.watched is None:
+        is_read = self.watched is not None and self.watched.reads_on
+        if self._tokens is None and not is_read:
             uncounted.clear()
             return 0
         chunks = b"".join(uncounted)
         uncounted.clear()
-        if self.watched is not None:
-            self.watched.feed(decode_chunks(chunks))
+        if is_read:
+            self.watched.feed(decode_chunks(chunks))  # type: ignore[union-attr]
         if self._tokens is None:
             return 0
         count = self._tokens.feed_framed(chunks)
