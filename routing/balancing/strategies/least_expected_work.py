@@ -91,8 +91,29 @@ class LeastExpectedWork:
     def __init__(self, parameters: msgspec.Struct) -> None:
         assert isinstance(parameters, LeastExpectedWorkParameters)
         self.kappa = parameters.kappa
+        self._of: Sequence[Replica] = ()
+        self._power: float | None = None
+        """Of all of these replicas, if they batch alike and have no limit; ``None``: they do not."""
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
+        if candidates is not self._of:
+            self._of, self._power = candidates, _common_power(candidates)
+        power = self._power
+        if power is not None:
+            # The usual fleet, at a quarter of the time: the same scores without ``work``, which all share.
+            if power == 1.0:
+                scores = [replica.cost * (replica.load + 1) for replica in candidates]
+            else:
+                scores = [replica.cost * (replica.load + 1) ** power for replica in candidates]
+            least = min(scores)
+            at, tied = scores.index(least), scores.count(least)
+            if tied > 1:
+                for _ in range(int(rng.random() * tied)):
+                    at = scores.index(least, at + 1)
+            return candidates[at]
+        return self._least(candidates, work, rng)
+
+    def _least(self, candidates: Sequence[Replica], work: float, rng: Random) -> Replica:
         best = candidates[0]
         least = float("inf")
         tied: list[Replica] | None = None
@@ -115,3 +136,15 @@ class LeastExpectedWork:
                     tied = [best]
                 tied.append(replica)
         return best if tied is None else tied[int(rng.random() * len(tied))]
+
+
+def _common_power(candidates: Sequence[Replica]) -> float | None:
+    """Their ``depth_power``, if it is the same and none of them has a limit. Where that may have changed, a
+    pool picks from a new list."""
+    if len(candidates) > LARGE_POOL:
+        return None
+    power = candidates[0].depth_power
+    for replica in candidates:
+        if replica.concurrency is not None or replica.depth_power != power:
+            return None
+    return power
