@@ -34,6 +34,8 @@ class ResponseHead:
     """One response's head. ``block`` is status line and fields to forward, without the last CRLF."""
 
     __slots__ = (
+        "_date",
+        "_undated_block",
         "block",
         "chunked",
         "content_length",
@@ -64,9 +66,19 @@ class ResponseHead:
         """Chunked, or an error."""
         self.undated = False
         """The replica gave no Date (RFC 9110 §6.6.1): ``block`` holds the moment at which it was received."""
+        self._undated_block = self._date = b""
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.status}>"
+
+    def date(self) -> None:
+        """It has just been received, perhaps not for the first time, and is undated."""
+        date = date_field()
+        if date is not self._date:
+            if not self.undated:
+                self.undated, self._undated_block = True, self.block
+            self._date = date
+            self.block = self._undated_block + date
 
     def drop_content_length(self) -> None:
         """For statuses that must not carry one (RFC 9110 §8.6)."""
@@ -124,8 +136,7 @@ def switches_to_web_socket(text: bytes) -> bool:
 
 def _date(head: ResponseHead, lowered: bytes) -> None:
     if lowered.find(b"\r\ndate:") < 0:
-        head.undated = True
-        head.block += date_field()
+        head.date()
 
 
 def _content_length(value: bytes) -> int:

@@ -246,6 +246,8 @@ class UpstreamConnection(asyncio.Protocol):
         if head is not None:
             self._ready = None
             if len(data) == self._known_stop and data.startswith(self._known):
+                if head.undated:
+                    head.date()
                 now = monotonic()
                 self.handler = None
                 self.pool.release(self, now)
@@ -273,7 +275,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self._read_body(handler, data)
         except (BadResponse, BadChunk) as error:
             self._lose(str(error), no_response_yet=False)
-        if len(data) >= LARGE and self.handler is not None:
+        if self.handler is not None and len(data) >= LARGE:
             self._wait_turn()
 
     def eof_received(self) -> None:
@@ -351,7 +353,7 @@ class UpstreamConnection(asyncio.Protocol):
             # Told each time, also in the same words: such a head is not known by its bytes.
             if self.pool.on_load_report is not None:
                 self.pool.on_load_report(head.load)
-        elif head.plain and head.keep_alive and not head.undated and position - start < _LONGEST_KNOWN:
+        elif head.plain and head.keep_alive and position - start < _LONGEST_KNOWN:
             self._known = data[start:position]
             self._known_head = head
             self._known_stop = position - start + head.content_length

@@ -50,6 +50,7 @@ speeds; a weight is only where learning starts, what is measured wins within sec
 """
 
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 from typing import Annotated, ClassVar
 
@@ -60,6 +61,8 @@ from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.sampling import LARGE_POOL, sample
 
+MOST_LOAD = 1000
+"""Requests at a replica; at more than so many, scores are reckoned one by one."""
 DOUBT = 0.15
 """Share of a request's time by which a full replica has to be faster than an idle one."""
 
@@ -92,26 +95,32 @@ class LeastExpectedWork:
         assert isinstance(parameters, LeastExpectedWorkParameters)
         self.kappa = parameters.kappa
         self._of: Sequence[Replica] = ()
-        self._power: float | None = None
-        """Of all of these replicas, if they batch alike and have no limit; ``None``: they do not."""
+        self._depths: list[float] | None = None
+        """By the number of requests at a replica what a further one counts for: of all of these replicas, if
+        they batch alike and none has a limit. ``None``: they do not."""
 
     def pick(self, candidates: Sequence[Replica], work: float, now: float, rng: Random) -> Replica:
         if candidates is not self._of:
-            self._of, self._power = candidates, _common_power(candidates)
-        power = self._power
-        if power is not None:
-            # The usual fleet, at a quarter of the time: the same scores without ``work``, which all share.
-            if power == 1.0:
-                scores = [replica.cost * (replica.load + 1) for replica in candidates]
-            else:
-                scores = [replica.cost * (replica.load + 1) ** power for replica in candidates]
-            least = min(scores)
-            at, tied = scores.index(least), scores.count(least)
-            if tied > 1:
-                for _ in range(int(rng.random() * tied)):
-                    at = scores.index(least, at + 1)
-            return candidates[at]
-        return self._least(candidates, work, rng)
+            self._of, self._depths = candidates, _common_depths(candidates)
+        depths = self._depths
+        if depths is None:
+            return self._least(candidates, work, rng)
+        # The usual fleet. Without ``work``, which is the same for all.
+        best = candidates[0]
+        least = float("inf")
+        tied: list[Replica] | None = None
+        try:
+            for replica in candidates:
+                score = replica.cost * depths[replica.load]
+                if score < least:
+                    least, best, tied = score, replica, None
+                elif score == least:
+                    if tied is None:
+                        tied = [best]
+                    tied.append(replica)
+        except IndexError:  # more requests than any replica has had
+            return self._least(candidates, work, rng)
+        return best if tied is None else tied[int(rng.random() * len(tied))]
 
     def _least(self, candidates: Sequence[Replica], work: float, rng: Random) -> Replica:
         best = candidates[0]
@@ -138,13 +147,18 @@ class LeastExpectedWork:
         return best if tied is None else tied[int(rng.random() * len(tied))]
 
 
-def _common_power(candidates: Sequence[Replica]) -> float | None:
-    """Their ``depth_power``, if it is the same and none of them has a limit. Where that may have changed, a
-    pool picks from a new list."""
+def _common_depths(candidates: Sequence[Replica]) -> list[float] | None:
+    """``(n + 1) ** depth_power``, if that is the same for all and none of them has a limit. Where that may
+    have changed, a pool picks from a new list."""
     if len(candidates) > LARGE_POOL:
         return None
     power = candidates[0].depth_power
     for replica in candidates:
         if replica.concurrency is not None or replica.depth_power != power:
             return None
-    return power
+    return _depths(power)
+
+
+@cache
+def _depths(power: float) -> list[float]:
+    return [(load + 1) ** power for load in range(MOST_LOAD)]
