@@ -46,6 +46,7 @@ class ResponseHead:
         "status",
         "undated",
         "unusual",
+        "verbatim",
     )
 
     def __init__(self, status: int, keep_alive: bool) -> None:
@@ -62,6 +63,8 @@ class ResponseHead:
         """What ``endpoint-load-metrics`` says, in lower case. It is for this proxy and not in ``block``."""
         self.plain = False
         """A final response whose body (unless it answers HEAD) has the length given."""
+        self.verbatim = False
+        """It is plain, and ``block`` is as it came, but for a Date that was added."""
         self.unusual = True
         """Chunked, or an error."""
         self.undated = False
@@ -79,6 +82,15 @@ class ResponseHead:
                 self.undated, self._undated_block = True, self.block
             self._date = date
             self.block = self._undated_block + date
+
+    def repeat(self, block: bytes, content_length: int) -> None:
+        """The same, but for these, has just been received. ``block``: as it came, for a verbatim one."""
+        self.content_length = content_length
+        if self.undated:
+            self._undated_block, self._date = block, b""
+            self.date()
+        else:
+            self.block = block
 
     def drop_content_length(self) -> None:
         """For statuses that must not carry one (RFC 9110 §8.6)."""
@@ -112,7 +124,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     ):
         head.content_length = _content_length(found[0][1])
         head.block = data[start : end - 4]
-        head.plain = True
+        head.plain = head.verbatim = True
         head.unusual = status >= 400
         _date(head, lowered)
         return head, end

@@ -30,11 +30,11 @@ from routing.http.response_head import (
     parse_response_head,
     switches_to_web_socket,
 )
+from routing.http.response_template import LONGEST, TRIES, ResponseTemplate, template_of
 from routing.http.small_reads import SmallReads
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
-_LONGEST_KNOWN = 4096
 SLICE = 262_144
 """Bytes of a large body that are written at once. The kernel would copy megabytes in one call."""
 _CLOSE_GRACE_S = 0.02
@@ -78,6 +78,8 @@ class UpstreamConnection(asyncio.Protocol):
         "_rest",
         "_reusable",
         "_state",
+        "_template",
+        "_tries",
         "_waits_turn",
         "_write",
         "handler",
@@ -108,6 +110,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._known = b""
         self._known_head: ResponseHead | None = None
         self._known_stop = 0
+        self._template: ResponseTemplate | None = None
+        self._tries = TRIES
         """Where the body of a response with this head ends."""
         self._ready: ResponseHead | None = None
         """The known head, while a response that may begin with it is waited for: to a complete request,
@@ -246,12 +250,18 @@ class UpstreamConnection(asyncio.Protocol):
         if head is not None:
             self._ready = None
             if len(data) == self._known_stop and data.startswith(self._known):
+                begin = len(self._known)
                 if head.undated:
                     head.date()
+            elif self._template is not None:
+                begin, head = self._template.recognise(data), self._template.head
+            else:
+                begin = 0
+            if begin:
                 now = monotonic()
                 self.handler = None
                 self.pool.release(self, now)
-                handler.response(head, data[len(self._known) :], True, now)
+                handler.response(head, data[begin:], True, now)
                 return
         elif (passthrough := self._passthrough) is not None:
             line = size_lines.get(len(data))
@@ -353,11 +363,19 @@ class UpstreamConnection(asyncio.Protocol):
             # Told each time, also in the same words: such a head is not known by its bytes.
             if self.pool.on_load_report is not None:
                 self.pool.on_load_report(head.load)
-        elif head.plain and head.keep_alive and position - start < _LONGEST_KNOWN:
-            self._known = data[start:position]
-            self._known_head = head
-            self._known_stop = position - start + head.content_length
+        elif head.plain and head.keep_alive and position - start < LONGEST:
+            self._know(head, data[start:position])
         self._begin_body(handler, head, data, position)
+
+    def _know(self, head: ResponseHead, text: bytes) -> None:
+        """The next one may have the same head, or one that is like it."""
+        self._known, self._known_head = text, head
+        self._known_stop = len(text) + head.content_length
+        if head.verbatim and self._tries:
+            self._tries -= 1
+            found = template_of(text)
+            if found is not None:
+                self._template = found
 
     def _switch(self, handler: ResponseHandler, head: ResponseHead, text: bytes, first: bytes) -> None:
         if not handler.asks_for_web_socket or not switches_to_web_socket(text):

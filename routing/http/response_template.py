@@ -1,0 +1,72 @@
+"""Response template: recognises a response head that is like one that was checked, but for length and date.
+
+Theory. A model server repeats its heads except for Content-Length and, once a second, Date. As in
+:mod:`routing.http.head_cache`, the checked head is cut at these values into fixed bytes and holes. No hole
+can hold a line end, so a head with the same fixed bytes, digits in the one hole and 29 printable bytes in the
+other would be parsed alike. Only heads that are forwarded as they came are kept
+(:attr:`routing.http.response_head.ResponseHead.verbatim`).
+
+Heads that have the same fixed bytes share one pattern. It is compiled when they are met for the second time:
+a server whose heads differ elsewhere too costs no more than a look at each.
+"""
+
+import re
+
+from routing.http.response_head import ResponseHead, parse_response_head
+
+LONGEST = 4096
+"""Bytes of a head that is worth keeping."""
+TRIES = 16
+"""Of one connection, to find a head that comes again."""
+_MOST_PATTERNS = 256
+_HOLES = re.compile(
+    rb"(?<=\r\n)(?:(content-length:[ \t]*+)[0-9]++|(date:[ \t]*+)[ -~]{29}(?=\r))", re.IGNORECASE
+)
+_DIGITS, _DATE = rb"([0-9]{1,18}+)", rb"[ -~]{29}"
+_patterns: dict[bytes, re.Pattern[bytes] | None] = {}
+"""By what is fixed; ``None``: met once."""
+
+
+class ResponseTemplate:
+    """Of one connection. ``head`` is that of the response recognised last, and changes with the next."""
+
+    __slots__ = ("_match", "head")
+
+    def __init__(self, head: ResponseHead, pattern: re.Pattern[bytes]) -> None:
+        self.head = head
+        self._match = pattern.match
+
+    def recognise(self, data: bytes) -> int:
+        """Where the body begins, if ``data`` is a whole response with such a head; 0: it is not."""
+        matched = self._match(data)
+        if matched is None:
+            return 0
+        begin, length = matched.end(), int(matched[1])
+        if begin + length != len(data):
+            return 0
+        self.head.repeat(data[: begin - 4], length)
+        return begin
+
+
+def template_of(text: bytes) -> ResponseTemplate | None:
+    """Of a verbatim head, its empty line included. ``None``: its like has not been met before."""
+    key = _HOLES.sub(rb"\1\2", text)
+    pattern = _patterns.get(key)
+    if pattern is None:
+        if key not in _patterns:
+            if len(_patterns) >= _MOST_PATTERNS:
+                _patterns.clear()
+            _patterns[key] = None
+            return None
+        _patterns[key] = pattern = re.compile(_pattern(text))
+    return ResponseTemplate(parse_response_head(text, 0)[0], pattern)
+
+
+def _pattern(text: bytes) -> bytes:
+    parts, position = [], 0
+    for hole in _HOLES.finditer(text):
+        name, value = (hole[1], _DIGITS) if hole[1] is not None else (hole[2], _DATE)
+        parts.append(re.escape(text[position : hole.start()] + name) + value)
+        position = hole.end()
+    parts.append(re.escape(text[position:]))
+    return b"".join(parts)
