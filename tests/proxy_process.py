@@ -53,6 +53,7 @@ class Replica:
         self.served = 0
         self.probed = 0
         self.health_status = 200
+        self.body = name.encode()
         self.authorizations: list[str | None] = []
         """Of every request and probe."""
         self.release = threading.Event()
@@ -97,7 +98,7 @@ class Replica:
             self._stream(handler, lambda: time.sleep(0.15))
         else:
             self.served += 1
-            self._send(handler, 200, self.name.encode())
+            self._send(handler, 200, self.body)
 
     def _send(self, handler: BaseHTTPRequestHandler, status: int, body: bytes) -> None:
         handler.send_response(status)

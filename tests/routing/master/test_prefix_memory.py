@@ -6,11 +6,22 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.proxy_process import Proxy, Replica, fleet_file, until
 from tests.routing.master.upgrade.test_upgrade import successor
 
 CONVERSATIONS = 24
+ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"and so on"}}]}'
 POLICY = {"strategy": "prefix_affinity", "parameters": {"block_bytes": 64}, "slow_start_s": 0}
+
+
+@pytest.fixture
+def replicas(replicas: list[Replica]) -> list[Replica]:
+    """They answer in their protocol: one that does not gets no more than its fair share."""
+    for replica in replicas:
+        replica.body = ANSWER
+    return replicas
 
 
 def take_turn(running: Proxy, turn: int) -> list[str]:
@@ -21,7 +32,9 @@ def take_turn(running: Proxy, turn: int) -> list[str]:
         body = json.dumps({"model": "echo", "messages": [{"role": "user", "content": said}]})
         connection = running.client()
         connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-        answered.append(connection.getresponse().read().decode())
+        answer = connection.getresponse()
+        assert answer.read() == ANSWER
+        answered.append(answer.headers["X-Switchyard-Replica"])
         connection.close()
     return answered
 
