@@ -46,7 +46,6 @@ class ResponseHead:
         "status",
         "undated",
         "unusual",
-        "verbatim",
     )
 
     def __init__(self, status: int, keep_alive: bool) -> None:
@@ -63,8 +62,6 @@ class ResponseHead:
         """What ``endpoint-load-metrics`` says, in lower case. It is for this proxy and not in ``block``."""
         self.plain = False
         """A final response whose body (unless it answers HEAD) has the length given."""
-        self.verbatim = False
-        """It is plain, and ``block`` is as it came, but for a Date that was added."""
         self.unusual = True
         """Chunked, or an error."""
         self.undated = False
@@ -73,6 +70,11 @@ class ResponseHead:
 
     def __repr__(self) -> str:
         return f"<ResponseHead {self.status}>"
+
+    @property
+    def received(self) -> bytes:
+        """``block`` without a Date that was added."""
+        return self._undated_block if self.undated else self.block
 
     def date(self) -> None:
         """It has just been received, perhaps not for the first time, and is undated."""
@@ -84,7 +86,7 @@ class ResponseHead:
             self.block = self._undated_block + date
 
     def repeat(self, block: bytes, content_length: int) -> None:
-        """The same, but for these, has just been received. ``block``: as it came, for a verbatim one."""
+        """The same, but for these, has just been received. ``block``: without a Date that is added."""
         self.content_length = content_length
         if self.undated:
             self._undated_block, self._date = block, b""
@@ -124,7 +126,7 @@ def parse_response_head(data: bytes, start: int) -> tuple[ResponseHead, int]:
     ):
         head.content_length = _content_length(found[0][1])
         head.block = data[start : end - 4]
-        head.plain = head.verbatim = True
+        head.plain = True
         head.unusual = status >= 400
         _date(head, lowered)
         return head, end

@@ -3,8 +3,7 @@
 Theory. A model server repeats its heads except for Content-Length and, once a second, Date. As in
 :mod:`routing.http.head_cache`, the checked head is cut at these values into fixed bytes and holes. No hole
 can hold a line end, so a head with the same fixed bytes, digits in the one hole and 29 printable bytes in the
-other would be parsed alike. Only heads that are forwarded as they came are kept
-(:attr:`routing.http.response_head.ResponseHead.verbatim`).
+other would be parsed alike, and is forwarded alike but for these.
 
 Heads that have the same fixed bytes share one pattern. It is compiled when they are met for the second time:
 a server whose heads differ elsewhere too costs no more than a look at each.
@@ -20,9 +19,9 @@ TRIES = 16
 """Of one connection, to find a head that comes again."""
 _MOST_PATTERNS = 256
 _HOLES = re.compile(
-    rb"(?<=\r\n)(?:(content-length:[ \t]*+)[0-9]++|(date:[ \t]*+)[ -~]{29}(?=\r))", re.IGNORECASE
+    rb"(?<=\r\n)(?:(content-length:[ \t]*+)[0-9]++|(date:[ \t]*+)[ -~]{29}(?=\r|\Z))", re.IGNORECASE
 )
-_DIGITS, _DATE = rb"([0-9]{1,18}+)", rb"[ -~]{29}"
+_DIGITS, _DATE = rb"(?P<length>[0-9]{1,18}+)", rb"([ -~]{29})"
 _patterns: dict[bytes, re.Pattern[bytes] | None] = {}
 """By what is fixed; ``None``: met once."""
 
@@ -30,26 +29,29 @@ _patterns: dict[bytes, re.Pattern[bytes] | None] = {}
 class ResponseTemplate:
     """Of one connection. ``head`` is that of the response recognised last, and changes with the next."""
 
-    __slots__ = ("_match", "head")
+    __slots__ = ("_forwarded", "_match", "_verbatim", "head")
 
-    def __init__(self, head: ResponseHead, pattern: re.Pattern[bytes]) -> None:
+    def __init__(self, head: ResponseHead, text: bytes, pattern: re.Pattern[bytes]) -> None:
         self.head = head
         self._match = pattern.match
+        self._verbatim = head.received == text[:-4]
+        self._forwarded = _HOLES.sub(rb"\1\2%b", head.received.replace(b"%", b"%%"))
+        """With what is in the holes: some fields are for this hop alone."""
 
     def recognise(self, data: bytes) -> int:
         """Where the body begins, if ``data`` is a whole response with such a head; 0: it is not."""
         matched = self._match(data)
         if matched is None:
             return 0
-        begin, length = matched.end(), int(matched[1])
+        begin, length = matched.end(), int(matched["length"])
         if begin + length != len(data):
             return 0
-        self.head.repeat(data[: begin - 4], length)
+        self.head.repeat(data[: begin - 4] if self._verbatim else self._forwarded % matched.groups(), length)
         return begin
 
 
 def template_of(text: bytes) -> ResponseTemplate | None:
-    """Of a verbatim head, its empty line included. ``None``: its like has not been met before."""
+    """Of a plain head, its empty line included. ``None``: its like has not been met before."""
     key = _HOLES.sub(rb"\1\2", text)
     pattern = _patterns.get(key)
     if pattern is None:
@@ -59,7 +61,10 @@ def template_of(text: bytes) -> ResponseTemplate | None:
             _patterns[key] = None
             return None
         _patterns[key] = pattern = re.compile(_pattern(text))
-    return ResponseTemplate(parse_response_head(text, 0)[0], pattern)
+    head, _ = parse_response_head(text, 0)
+    if len(_HOLES.findall(head.received)) != pattern.groups:
+        return None  # one is for this hop alone: Connection has named it
+    return ResponseTemplate(head, text, pattern)
 
 
 def _pattern(text: bytes) -> bytes:

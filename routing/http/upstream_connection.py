@@ -371,7 +371,7 @@ class UpstreamConnection(asyncio.Protocol):
         """The next one may have the same head, or one that is like it."""
         self._known, self._known_head = text, head
         self._known_stop = len(text) + head.content_length
-        if head.verbatim and self._tries:
+        if self._tries:
             self._tries -= 1
             found = template_of(text)
             if found is not None:
