@@ -41,7 +41,8 @@ class Command(SwitchyardCommand):
         parser.add_argument(
             "--confirm",
             action="store_true",
-            help="also if all or most of what serves goes at once; asked at a terminal otherwise",
+            help="also if all or most of what serves goes at once, or a fleet comes to expose another's "
+            "server; asked at a terminal otherwise",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
