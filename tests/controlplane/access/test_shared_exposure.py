@@ -110,7 +110,8 @@ def test_what_was_shared_before_is_not_asked_about_again(api: Api, sam: Api, mak
     # Another fleet there is another crossing, and so is more that is exposed.
     make_fleet("third")
     asked(api.post("/fleets/third/replicas?trial=no", one))
-    asked(api.patch("/fleets/mine", {"expose": ["/v1", "/v2"]}))
+    for more_paths in (["/v1", "/v2"], ["/v10"]):
+        asked(api.patch("/fleets/mine", {"expose": more_paths}))
     asked(api.patch("/fleets/mine", {"expose": "all"}))
 
 
