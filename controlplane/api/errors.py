@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from controlplane.datastores import database_away, disk_full
-from controlplane.services.dropping import NeedsConfirmation
+from controlplane.services.confirmation import NeedsConfirmation
 from controlplane.services.errors import FieldError, ServiceError
 
 RETRY_AFTER_S = "10"

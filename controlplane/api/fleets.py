@@ -40,7 +40,7 @@ def _answer(change: Change, status: int = 200, more: Mapping[str, Any] | None = 
 class FleetList(ApiView):
     limited = ("GET", "POST")
     query_parameters = ("search", "page", "page_size")
-    write_parameters = {"POST": ("trial",)}
+    write_parameters = {"POST": ("confirm", "trial")}
 
     @lists("list_fleets", "List fleets", FleetSerializer, SEARCH)
     def get(self, request: Request) -> Response:
@@ -53,6 +53,7 @@ class FleetList(ApiView):
         "Create a fleet with its replicas; the response has a trial probe of each",
         request_schemas.NEW_FLEET,
         FleetCreatedSerializer,
+        CONFIRM,
         TRIAL,
     )
     def post(self, request: Request) -> Response:
@@ -62,7 +63,7 @@ class FleetList(ApiView):
         self.check_settings(body, labels)
         tried = trial_service.of_new_fleet(fleets.creatable(body)) if trial_wanted(request) else {}
         with self.write_of_settings(body, labels):
-            change = fleets.create(body, request.user.get_username())
+            change = fleets.create(body, request.user.get_username(), confirm=confirmation(request))
         return _answer(change, 201, {"trials": {name: represented(one) for name, one in tried.items()}})
 
 
@@ -102,13 +103,14 @@ class FleetDetail(ApiView):
     )
     def patch(self, request: Request, fleet: str) -> Response:
         """Settings with which the probes of most replicas would fail are confirmed first."""
-        body, version = body_of(request), expected_version(request)
+        body, version, confirm = body_of(request), expected_version(request), confirmation(request)
         labels = fleets.labels_in(body) if "labels" in body else None
         self.check_settings(body, labels, fleet=fleet)
         if trial_wanted(request):
-            settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirmation(request))
+            settings_trial.refuse_lockout(fleet, body, if_version=version, confirm=confirm)
         with self.write_of_settings(body, labels, fleet=fleet):
-            change = fleets.update(fleet, body, request.user.get_username(), if_version=version)
+            actor = request.user.get_username()
+            change = fleets.update(fleet, body, actor, if_version=version, confirm=confirm)
         return _answer(change)
 
     @deletes(

@@ -36,7 +36,8 @@ IF_MATCH = OpenApiParameter(
 CONFIRM = OpenApiParameter(
     "confirm",
     str,
-    description="Needed if all or most of what serves goes at once: the token in `confirm` of the 409.",
+    description="Needed if all or most of what serves goes at once, or if fleets come to share a host and "
+    "port and one of them exposes more than inference: the token in `confirm` of the 409.",
 )
 SEARCH = OpenApiParameter("search", str, description="Only rows that contain each of these words.")
 PAGING = (

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from controlplane.access.roles import Role
 from controlplane.api import filters, live, presenters, request_schemas
-from controlplane.api.base import ApiView, body_of, expected_version, versioned
+from controlplane.api.base import ApiView, body_of, confirmation, expected_version, versioned
 from controlplane.api.fleets import WAIT_S
-from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
+from controlplane.api.openapi_operations import CONFIRM, SEARCH, changes, creates, deletes, lists, reads
 from controlplane.api.serializers.replicas import ReplicaChangedSerializer, ReplicaSerializer
 from controlplane.api.trial_probes import TRIAL, represented, trial_wanted
 from controlplane.models import Fleet, Replica
@@ -54,7 +54,7 @@ def _answer(result: ReplicaChange, status: int = 200, more: Mapping[str, Any] | 
 
 class ReplicaList(ApiView):
     query_parameters = ("search", "page", "page_size")
-    write_parameters = {"POST": ("trial",)}
+    write_parameters = {"POST": ("confirm", "trial")}
 
     @lists("list_replicas", "Replicas of a fleet", ReplicaSerializer, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
@@ -70,6 +70,7 @@ class ReplicaList(ApiView):
         "Register a replica; the response has a trial probe of it",
         request_schemas.NEW_REPLICA,
         ReplicaChangedSerializer,
+        CONFIRM,
         TRIAL,
     )
     def post(self, request: Request, fleet: str) -> Response:
@@ -82,7 +83,8 @@ class ReplicaList(ApiView):
             wanted = replicas.registrable(row, body)
             found = trial_service.of_replica(row, wanted["url"], wanted.get("credential") or "")
         with self.write_of_settings(body, fleet=fleet):
-            result = replicas.register(fleet, body, request.user.get_username())
+            actor = request.user.get_username()
+            result = replicas.register(fleet, body, actor, confirm=confirmation(request))
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
 
@@ -92,7 +94,7 @@ OPERATED = frozenset({"weight", "admin_state"})
 
 class ReplicaDetail(ApiView):
     roles = {"PATCH": Role.OPERATE}
-    write_parameters = {"PATCH": ("trial",)}
+    write_parameters = {"PATCH": ("confirm", "trial")}
 
     @reads("get_replica", "One replica", ReplicaSerializer)
     def get(self, request: Request, fleet: str, replica: str) -> Response:
@@ -104,6 +106,7 @@ class ReplicaDetail(ApiView):
         "Change weight, admin state or URL (null: not set); a new URL gets a trial probe",
         request_schemas.REPLICA_CHANGES,
         ReplicaChangedSerializer,
+        CONFIRM,
         TRIAL,
     )
     def patch(self, request: Request, fleet: str, replica: str) -> Response:
@@ -119,7 +122,9 @@ class ReplicaDetail(ApiView):
                 found = trial_service.of_replica(row, *moved)
         actor = request.user.get_username()
         with self.write_of_settings(body, fleet=fleet, replica=replica) if redefines else nullcontext():
-            result = replicas.update(fleet, replica, body, actor, if_version=version)
+            result = replicas.update(
+                fleet, replica, body, actor, if_version=version, confirm=confirmation(request)
+            )
         return _answer(result, more={"trial": represented(found) if found else None})
 
     @deletes("remove_replica", "Remove a replica; its requests in flight finish")

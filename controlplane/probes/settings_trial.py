@@ -12,7 +12,7 @@ from typing import Any
 from controlplane.models import Fleet, Replica, ReplicaHealth
 from controlplane.probes import trial_probe, trial_service
 from controlplane.services import fleets
-from controlplane.services.dropping import Drop, NeedsConfirmation, ServingReplica, counted, serving
+from controlplane.services.dropping import Drop, ServingReplica, counted, serving
 from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import check_version
 from routing.contract.defaults import without_defaults
@@ -121,6 +121,5 @@ def _confirm(found: Mapping[str, tuple[FleetSettings, Lost]], token: str) -> Non
         left={name: now[name] - len(rows) for name, rows in lost.items()},
         by=json.dumps({name: found[name][0] for name in lost}, sort_keys=True),
     )
-    if not drop.is_confirmed_by(token):
-        replica, words = next(one for rows in lost.values() for one in rows.items())
-        raise NeedsConfirmation(drop, f"With these settings their probes fail; {replica.name}: {words}.")
+    replica, words = next(one for rows in lost.values() for one in rows.items())
+    drop.refuse_unless(token, f"With these settings their probes fail; {replica.name}: {words}.")

@@ -1,32 +1,25 @@
 """Large drops: a write that takes all or most of what serves out at once is confirmed at the write.
 
 What serves are replicas that operators let take requests: active, with a weight. A write that may take many
-of them out counts before and after. It is refused with a token that stands for exactly this loss and what is
-left, for some minutes, so that what is confirmed is what was shown; nothing is written, and other writes go
-on meanwhile. Deleting one named thing needs none of this: the name is the confirmation.
+of them out counts before and after. Its token (:mod:`controlplane.services.confirmation`) stands for exactly
+this loss and what is left. Deleting one named thing needs none of this: the name is the confirmation.
 
 Who may see some fleets only (:mod:`controlplane.access.viewer`) writes to these: of theirs alone it must be
 most, so that no number tells of others. Among fewer, most is reached sooner: the guard only gets stricter.
 """
 
-import json
-import time
 from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from django.db.models import F, FloatField, QuerySet, Value
 from django.db.models.functions import Coalesce
-from django.utils.crypto import constant_time_compare, salted_hmac
 
 from controlplane.access import viewer
 from controlplane.models import Replica
-from controlplane.services.errors import ServiceError
-
-NAMES_SHOWN = 5
-TOKEN_PERIOD_S = 300
-"""A token is of one such period of the clock, and holds in the next one too: for five to ten minutes."""
+from controlplane.services.confirmation import Consequence, named
 
 
 class ServingReplica(NamedTuple):
@@ -37,9 +30,11 @@ class ServingReplica(NamedTuple):
     url: str
 
 
-class Drop(NamedTuple):
+@dataclass(frozen=True)
+class Drop(Consequence):
     """What a write takes out."""
 
+    salt = "switchyard.dropping"
     lost: list[ServingReplica]
     before: int
     """Replicas that served."""
@@ -52,43 +47,16 @@ class Drop(NamedTuple):
 
     @property
     def words(self) -> str:
-        names = _named([f"{one.fleet}/{one.replica}" for one in self.lost])
+        names = named([f"{one.fleet}/{one.replica}" for one in self.lost])
         text = f"{len(self.lost)} of {self.before} replicas that take requests go out at once: {names}."
         if self.fleets:
             word = "fleet" if len(self.fleets) == 1 else "fleets"
-            text += f" Nothing that serves now is left of {word} {_named(self.fleets)}."
+            text += f" Nothing that serves now is left of {word} {named(self.fleets)}."
         return text
 
     @property
-    def token(self) -> str:
-        """Stands for exactly this loss, with as many left, now; whoever asks, and whatever else they see."""
-        return self._token_of(_period())
-
-    def is_confirmed_by(self, token: str) -> bool:
-        return any(constant_time_compare(token, self._token_of(_period() - age)) for age in (0, 1))
-
-    def _token_of(self, period: int) -> str:
-        shown = [self.lost, self.fleets, sorted(self.left.items()), self.by, period]
-        return salted_hmac("switchyard.dropping", json.dumps(shown)).hexdigest()[:16]
-
-
-def _period() -> int:
-    return int(time.time() // TOKEN_PERIOD_S)
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-class NeedsConfirmation(ServiceError):
-    """All or most of what serves would go at once."""
-
-    status = 409
-
-    def __init__(self, drop: Drop, why: str = "") -> None:
-        super().__init__(f"{drop.words} {why}".rstrip())
-        self.token = drop.token
+    def shown(self) -> object:
+        return [self.lost, self.fleets, sorted(self.left.items()), self.by]
 
 
 def serving(replicas: QuerySet[Replica] | None = None) -> frozenset[ServingReplica]:
@@ -129,5 +97,5 @@ def confirmed(token: str, replicas: QuerySet[Replica] | None = None) -> Iterator
     after = serving(replicas)
     losing = {one.fleet for one in before - after}
     drop = drop_between(counted(before, losing), counted(after, losing))
-    if drop is not None and not drop.is_confirmed_by(token):
-        raise NeedsConfirmation(drop)
+    if drop is not None:
+        drop.refuse_unless(token)

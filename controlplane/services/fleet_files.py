@@ -73,8 +73,8 @@ def apply(
     Applying twice changes nothing. Raises Invalid and Conflict; then nothing is written. ``dry_run``: all of
     it is done and taken back, so that what would change is told as exactly; nothing is sent to proxies.
 
-    Raises NeedsConfirmation where most of what serves would go. ``confirm``: its token; ``confirm_all``: it
-    is done whatever goes.
+    Raises NeedsConfirmation where most of what serves would go, or fleets would come to share a host that one
+    of them exposes. ``confirm``: its token; ``confirm_all``: it is done all the same.
     """
     refuse([FieldProblem("/client_keys", _KEYS_ELSEWHERE)] if file.client_keys else [])
     refuse(
@@ -84,7 +84,7 @@ def apply(
     guard: AbstractContextManager[None] = dropping.confirmed(confirm)
     if confirm_all or dry_run:
         guard = nullcontext()
-    with unit_of_work(actor) as write, guard:
+    with unit_of_work(actor, confirm) as write, guard:
         before = dropping.serving() if dry_run else frozenset()
         lines = [line for entry in file.hardware for line in _hardware(write, entry)]
         lines += [line for spec in file.accelerators for line in _accelerator(write, spec)]
@@ -96,8 +96,11 @@ def apply(
         if prune:
             lines += _prune_hardware(write, file)
             lines += _prune_accelerators(write, file)
+        sharing = write.hosts.sharing() if dry_run or confirm_all else None
         if dry_run:
             write.finish()
+            if sharing is not None:
+                lines.append(f"to be confirmed: {sharing.words}")
             if drop := dropping.drop_between(before, dropping.serving()):
                 lines.append(f"to be confirmed: {drop.words}")
             transaction.set_rollback(True)  # with it goes what would be sent on commit

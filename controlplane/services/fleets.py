@@ -45,9 +45,10 @@ _UNSET: Mapping[str, Any] = {
 """What ``null`` in a change means: not set."""
 
 
-def create(settings: Mapping[str, Any], actor: str) -> Change:
-    """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict."""
-    with unit_of_work(actor) as write:
+def create(settings: Mapping[str, Any], actor: str, *, confirm: str = "") -> Change:
+    """A fleet as a fleet file describes it, its replicas included. Raises Invalid, Conflict, and
+    NeedsConfirmation without ``confirm``, the token for hosts that it shares."""
+    with unit_of_work(actor, confirm) as write:
         kept = _checked_new(settings, write.fleet_names)
         taken = _take_default(write, kept["name"]) if kept.get("default") else []
         fleet = _insert(write, kept)
@@ -129,13 +130,16 @@ def _insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Fleet:
     return fleet
 
 
-def update(name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None) -> Change:
+def update(
+    name: str, changes: Mapping[str, Any], actor: str, *, if_version: int | None = None, confirm: str = ""
+) -> Change:
     """Changes names, protocol, probe, tls or whether it is the default. ``probe`` and ``tls`` are merged
     (RFC 7396).
 
-    Raises NotFound, Invalid, Stale, Conflict.
+    Raises NotFound, Invalid, Stale, Conflict, and NeedsConfirmation without ``confirm``, the token for hosts
+    that it shares.
     """
-    with unit_of_work(actor) as write:
+    with unit_of_work(actor, confirm) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
         kept = checked_changes(fleet, changes)
@@ -184,6 +188,8 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
         return []
     different = {name: value for name, value in kept.items() if _COLUMNS.get(name, name) in fields}
     before = {name: getattr(fleet, _COLUMNS.get(name, name)) for name in different}
+    if "expose" in before:
+        write.hosts.expose(fleet.name, before["expose"])
     after = {name: fields[_COLUMNS.get(name, name)] for name in different}
     lines = effective_settings.differences(before, after)
     _check_names(kept, fleet, write.fleet_names)

@@ -31,9 +31,10 @@ class ReplicaChange:
     change: Change
 
 
-def register(fleet_name: str, settings: Mapping[str, Any], actor: str) -> ReplicaChange:
-    """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict."""
-    with unit_of_work(actor) as write:
+def register(fleet_name: str, settings: Mapping[str, Any], actor: str, *, confirm: str = "") -> ReplicaChange:
+    """A new replica, ``checking`` until a probe passes. Raises NotFound, Invalid, Conflict, and
+    NeedsConfirmation without ``confirm``, the token for a host that fleets share by it."""
+    with unit_of_work(actor, confirm) as write:
         fleet = fleet_named(fleet_name, lock=True)
         kept = accepted(check_replica(settings), problems_beside(settings))
         replica = insert(write, fleet, kept)
@@ -75,6 +76,7 @@ def insert(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any], at: str = "
         **{name: _stored(name, kept[name]) for name in _COLUMNS & kept.keys()},
     )
     ReplicaHealth.objects.create(replica=replica)
+    write.hosts.add(fleet.name, replica.url)
     _put_on(write, replica, kept.get("accelerators", []), at)
     write.table_grows()
     write.probe_immediately(replica)
@@ -89,10 +91,12 @@ def update(
     actor: str,
     *,
     if_version: int | None = None,
+    confirm: str = "",
 ) -> ReplicaChange:
     """Changes what is given; ``null`` unsets. A new weight makes a revision. Raises NotFound, Invalid,
-    Stale, Conflict."""
-    with unit_of_work(actor) as write:
+    Stale, Conflict, and NeedsConfirmation without ``confirm``, the token for a host that fleets share by it.
+    """
+    with unit_of_work(actor, confirm) as write:
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
@@ -164,6 +168,8 @@ def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str
         _put_on(write, replica, fields.get("accelerators", old["accelerators"]), "")
     write.audit("replicas.update", str(replica), old, described(replica))
     if "url" in fields and fields["url"] != before["url"]:
+        write.hosts.remove(fleet.name, before["url"])
+        write.hosts.add(fleet.name, replica.url)
         _begin_checking(replica)
     if any(fields.get(name, before.get(name)) != before.get(name) for name in ("url", "credential")):
         write.probe_immediately(replica)
@@ -185,6 +191,7 @@ def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = N
 def remove(write: UnitOfWork, fleet: Fleet, replica: Replica) -> None:
     """Deletes the row; the caller bumps the fleet's versions."""
     write.audit("replicas.delete", str(replica), described(replica))
+    write.hosts.remove(fleet.name, replica.url)
     replica.delete()
     text = f"{write.actor} removed replica {replica.name} ({replica.url})"
     write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica.name)

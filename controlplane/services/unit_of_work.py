@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
 from controlplane.publishing import publisher
-from controlplane.services import device_memory, table_size
+from controlplane.services import device_memory, shared_hosts, table_size
 from controlplane.services.errors import Conflict, PreconditionFailed
 from controlplane.services.fleet_names import FleetNames
 from controlplane.services.signals import replicas_unprobed
@@ -27,8 +27,11 @@ class UnitOfWork:
     """What one transaction changes. ``published`` is None until it has committed; ``id`` leads from its
     events to its audit entries."""
 
-    def __init__(self, actor: str) -> None:
+    def __init__(self, actor: str, confirm: str = "") -> None:
         self.actor = actor
+        self.confirm = confirm
+        """Tokens that came with the write (:mod:`controlplane.services.confirmation`)."""
+        self.hosts = shared_hosts.HostChanges()
         self.id = uuid.uuid4().hex
         self.published: bool | None = None
         self._fleets: set[int] = set()
@@ -140,7 +143,8 @@ class UnitOfWork:
         self._grows = True
 
     def finish(self) -> None:
-        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits.
+        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits. Raises
+        NeedsConfirmation where fleets come to share a host that one of them exposes.
 
         A second time, with nothing written since, it reads nothing: by then a dry run's transaction is marked
         for rollback, and takes no more queries.
@@ -151,6 +155,8 @@ class UnitOfWork:
         devices, self._devices = self._devices, {}
         if devices:
             device_memory.refuse_misfits(devices, self._places)
+        if (sharing := self.hosts.sharing()) is not None:
+            sharing.refuse_unless(self.confirm)
 
     def probe_immediately(self, replica: Replica) -> None:
         """Nothing is known of its health: its first probe need not wait for its turn."""
@@ -169,13 +175,17 @@ _current: ContextVar[UnitOfWork | None] = ContextVar("current_writing", default=
 
 
 @contextmanager
-def unit_of_work(actor: str) -> Iterator[UnitOfWork]:
-    """The write in progress, or a new one: committed at the end of the block, then published."""
+def unit_of_work(actor: str, confirm: str = "") -> Iterator[UnitOfWork]:
+    """The write in progress, or a new one: committed at the end of the block, then published.
+
+    ``confirm``: tokens for what it does; those of an inner one count for the whole write.
+    """
     outer = _current.get()
     if outer is not None:
+        outer.confirm = outer.confirm or confirm
         yield outer
         return
-    unit_of_work = UnitOfWork(actor)
+    unit_of_work = UnitOfWork(actor, confirm)
     token = _current.set(unit_of_work)
     try:
         with transaction.atomic():

@@ -30,7 +30,8 @@ def register(options: UpOptions) -> list[str]:
     if missing:
         classes = set(HardwareClass.objects.values_list("name", flat=True))
         hardware = [entry for entry in file.hardware if entry.name not in classes]
-        fleet_files.apply(FleetFile(hardware=hardware, fleets=missing), ACTOR)
+        # There is nobody to be asked about hosts that they share, and the servers are those of this start.
+        fleet_files.apply(FleetFile(hardware=hardware, fleets=missing), ACTOR, confirm_all=True)
     return [entry.name for entry in missing]
 
 

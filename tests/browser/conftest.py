@@ -76,12 +76,16 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def new_fleet(site: Site, measuring: Measuring) -> Callable[..., str]:
-    """Registers a fleet of its own for a test, over the API, and has it measured."""
+    """Registers a fleet of its own for a test, over the API, and has it measured.
 
-    def make(replicas: tuple[str, ...] = ("a", "b", "c")) -> str:
+    ``first_port``: of its replicas; others than most have where it exposes more than inference, for that is
+    asked about.
+    """
+
+    def make(replicas: tuple[str, ...] = ("a", "b", "c"), first_port: int = 9000) -> str:
         name = f"digits-{next(_numbers)}"
         listed = [
-            {"name": replica, "url": f"http://127.0.0.1:9{index:03d}"}
+            {"name": replica, "url": f"http://127.0.0.1:{first_port + index}"}
             for index, replica in enumerate(replicas)
         ]
         site.api("POST", "/fleets", {"name": name, "protocol": "open-inference"})

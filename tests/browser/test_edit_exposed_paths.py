@@ -28,7 +28,7 @@ def picture(page: Page, name: str) -> None:
 def test_paths_are_chosen_and_each_choice_says_what_it_means(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:
-    name = new_fleet(("a",))
+    name = new_fleet(("a",), 9100)
     assert site.api("GET", f"/fleets/{name}")["expose"] == "inference"
     page = open_page(f"/fleets/{name}")
     page.get_by_role("button", name="Edit fleet").click()
@@ -63,7 +63,7 @@ def is_from_before(site: Site, name: str) -> None:
 def test_a_fleet_from_before_names_its_replicas_out_of_service_first(
     open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
 ) -> None:
-    name = new_fleet(("a", "b"))
+    name = new_fleet(("a", "b"), 9200)
     is_from_before(site, name)
     site.api("PATCH", f"/fleets/{name}/replicas/b", {"admin_state": "maintenance"})
     measuring.would_refuse = 0
@@ -79,7 +79,7 @@ def test_a_fleet_from_before_names_its_replicas_out_of_service_first(
 def test_a_fleet_from_before_says_so_until_it_is_set(
     open_page: Open, new_fleet: Callable[..., str], site: Site, measuring: Measuring
 ) -> None:
-    name = new_fleet(("a",))
+    name = new_fleet(("a",), 9300)
     is_from_before(site, name)
     measuring.would_refuse = 7
     page = open_page(f"/fleets/{name}")

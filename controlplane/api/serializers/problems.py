@@ -20,5 +20,6 @@ class ProblemSerializer(ReadOnlySerializer):
     errors = FieldProblemSerializer(many=True)  # type: ignore[assignment]  # hides a property for one class
     confirm = serializers.CharField(
         required=False,
-        help_text="Only with 409, where most of what serves would go: the token for `?confirm=`.",
+        help_text="Only with 409, where most of what serves would go, or a fleet would expose another's "
+        "server: the token for `?confirm=`.",
     )

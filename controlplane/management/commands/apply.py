@@ -11,7 +11,7 @@ from controlplane.management.base import SwitchyardCommand
 from controlplane.management.confirmation import confirmed
 from controlplane.probes import settings_trial
 from controlplane.services import fleet_files
-from controlplane.services.dropping import NeedsConfirmation
+from controlplane.services.confirmation import NeedsConfirmation
 from controlplane.services.errors import ServiceError
 from controlplane.services.validation import STRATEGIES
 from routing.contract import input_file
@@ -41,7 +41,8 @@ class Command(SwitchyardCommand):
         parser.add_argument(
             "--confirm",
             action="store_true",
-            help="also if all or most of what serves goes at once; asked at a terminal otherwise",
+            help="also if all or most of what serves goes at once, or a fleet comes to expose another's "
+            "server; asked at a terminal otherwise",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -68,7 +69,7 @@ class Command(SwitchyardCommand):
             self.stdout.write("Nothing was written: this was a dry run.")
 
     def apply(self, file: FleetFile, options: dict[str, Any], *, asks: bool) -> list[str]:
-        """What changed. ``asks``: at the terminal, for exactly the loss shown. Raises ServiceError."""
+        """What changed. ``asks``: at the terminal, for exactly what is shown. Raises ServiceError."""
         lockouts = []
         if options["dry_run"]:
             lockouts = self.lockout(file)

@@ -12,7 +12,7 @@ from controlplane.backups.backup_file import BackupError
 from controlplane.backups.restore import Restored, check, restore
 from controlplane.management.base import SwitchyardCommand
 from controlplane.management.confirmation import confirmed
-from controlplane.services.dropping import NeedsConfirmation
+from controlplane.services.confirmation import NeedsConfirmation
 
 
 class Command(SwitchyardCommand):

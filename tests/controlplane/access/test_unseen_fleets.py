@@ -10,7 +10,7 @@ from controlplane.access import viewer
 from controlplane.access.grants import Access, Grant
 from controlplane.models import Fleet, ForcedPasswordChange, ReplicaHealth
 from controlplane.services import accelerators, accounts, dropping, fleets, tokens
-from controlplane.services.dropping import NeedsConfirmation
+from controlplane.services.confirmation import NeedsConfirmation
 from controlplane.services.errors import Invalid, NotFound
 from tests.controlplane.access.teams import LABELS, OWN, THEIRS, new
 from tests.controlplane.conftest import Api

@@ -73,6 +73,22 @@ def test_a_token_stands_for_one_change(api: Api, ready: str) -> None:
     assert (other.status_code, other.json()["confirm"] == token) == (409, False)
 
 
+def test_one_write_with_two_consequences_is_confirmed_with_both_tokens(
+    api: Api, ready: str, replicas: list[HttpServer], make_fleet: Callable[..., str]
+) -> None:
+    """Its probes would fail, and it would expose another fleet's server."""
+    make_fleet("other", replicas=[{"name": "a", "url": replicas[0].url}])
+    path, body = f"/fleets/{ready}", {"credential": UNSET, "expose": "all"}
+    first = api.patch(path, body).json()
+    assert "With these settings their probes fail" in first["detail"]
+    second = api.patch(f"{path}?confirm={first['confirm']}", body)
+    assert second.status_code == 409
+    assert "is shared by other (exposes inference), three (exposes all)." in second.json()["detail"]
+    alone = second.json()["confirm"].rpartition(".")[2]
+    assert "their probes fail" in api.patch(f"{path}?confirm={alone}", body).json()["detail"]
+    assert api.patch(f"{path}?confirm={second.json()['confirm']}", body).status_code == 200
+
+
 # --- The same by a fleet file ---
 
 

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from controlplane.models import AuditEntry, Fleet, Replica
 from controlplane.publishing import publisher
-from controlplane.services import dropping, fleets, replicas
+from controlplane.services import confirmation, fleets, replicas
 from controlplane.services.dropping import ServingReplica, drop_between, serving
 from tests.controlplane.conftest import LLM, Api
 
@@ -90,8 +90,8 @@ def test_the_token_stands_for_what_is_left_too() -> None:
 
 
 def test_a_token_holds_for_some_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    period = dropping._period()
-    monkeypatch.setattr(dropping, "_period", lambda: period)
+    period = confirmation._period()
+    monkeypatch.setattr(confirmation, "_period", lambda: period)
     drop = drop_between(FOUR, of())
     assert drop is not None
     token = drop.token

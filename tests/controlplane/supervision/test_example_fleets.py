@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.models import Replica, ReplicaHealth
-from controlplane.services import health
+from controlplane.services import fleets, health
 from controlplane.supervision import example_fleets
 from controlplane.supervision.options import UpOptions
 from tests.conftest import RedisServer
@@ -23,3 +23,10 @@ def test_what_earlier_processes_were_is_forgotten(redis_server: RedisServer, is_
     assert example_fleets.register(options) == []
     example_fleets.forget_health(options)
     assert {row.health.state for row in rows.all()} == {CHECKING}
+
+
+def test_a_fleet_at_the_port_of_an_example_does_not_stop_the_start(redis_server: RedisServer) -> None:
+    """Nobody is there to confirm that they share it."""
+    quick = {"name": "a", "url": "http://localhost:9101"}
+    fleets.create({"name": "own", "protocol": "openai", "expose": "all", "replicas": [quick]}, "tests")
+    assert example_fleets.register(UpOptions()) == ["tiny-llm", "digits"]

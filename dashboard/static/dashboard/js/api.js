@@ -8,7 +8,7 @@ export class ApiProblem extends Error {
   /**
    * @param {number} status 0: no response @param {string} message
    * @param {{pointer: string, detail: string}[]} [fields] each wrong field of the body, by its JSON pointer
-   * @param {string} [confirm] token with which the same request is accepted: it takes out most of what serves
+   * @param {string} [confirm] token with which the same request is accepted: what it does must be meant
    */
   constructor(status, message, fields = [], confirm = "") {
     super(message);
@@ -32,8 +32,9 @@ export async function api(method, path, { body, etag, confirm } = {}) {
   if (etag) headers["If-Match"] = etag;
   const signal = AbortSignal.timeout(TIME_LIMIT_MS);
   const json = body === undefined ? undefined : JSON.stringify(body);
+  const query = confirm && `${path.includes("?") ? "&" : "?"}confirm=${confirm}`;
   try {
-    const response = await fetch(API + path + (confirm ? `?confirm=${confirm}` : ""), { method, headers, body: json, signal });
+    const response = await fetch(API + path + (query || ""), { method, headers, body: json, signal });
     if (!response.ok) throw await problem(response);
     // The limit holds for the body too: the server may stop in the middle of it.
     const data = response.status === 204 ? null : await response.json();

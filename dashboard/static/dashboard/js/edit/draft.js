@@ -93,7 +93,8 @@ export class Draft {
     this.busy = true;
     this.errors = {};
     this.problem = "";
-    const what = JSON.stringify([method, path, body]);
+    // Whether it is tried as well (`?trial=no`) may differ the second time, and makes it no other change.
+    const what = JSON.stringify([method, path.split("?")[0], body]);
     try {
       this.changed();
       return await api(method, path, { body, etag, confirm: this.asked.what === what ? this.asked.token : "" });

@@ -11,13 +11,13 @@ const CATCH_UP_MS = 4_000;
 
 /**
  * `confirmed`: admin state that the API has confirmed and frames may not show yet. `undo`: the change that
- * takes the last one back, until `undoUntil`.
+ * takes the last one back, until `undoUntil`; `undoConfirm`: the token with which it is accepted.
  * @typedef {{busy: boolean, result: import("./rollout_status.js").Outcome | null, problem: string, undo: Record<string, unknown> | null,
- *   undoUntil: number, confirmed: string, confirmedUntil: number}} RowState
+ *   undoUntil: number, undoConfirm: string, confirmed: string, confirmedUntil: number}} RowState
  */
 
 /** @type {RowState} */
-const IDLE = { busy: false, result: null, problem: "", undo: null, undoUntil: 0, confirmed: "", confirmedUntil: 0 };
+const IDLE = { busy: false, result: null, problem: "", undo: null, undoUntil: 0, undoConfirm: "", confirmed: "", confirmedUntil: 0 };
 
 export class RowActions {
   /**
@@ -33,7 +33,7 @@ export class RowActions {
     this.rows = new Map();
     /** The newest request of any row, to be shown as a command. @type {{method: string, path: string, body?: object} | null} */
     this.last = null;
-    /** The replica removed last. @type {{settings: import("../edit/replica_fields.js").ReplicaSettings, until: number, problem: string} | null} */
+    /** The replica removed last. @type {{settings: import("../edit/replica_fields.js").ReplicaSettings, until: number, problem: string, confirm: string} | null} */
     this.removed = null;
   }
 
@@ -72,8 +72,8 @@ export class RowActions {
 
   /** Takes the last change back. @param {string} replica */
   undo(replica) {
-    const { undo } = this.of(replica);
-    return undo && this.#change(replica, undo, null, () => "undone");
+    const { undo, undoConfirm } = this.of(replica);
+    return undo && this.#change(replica, undo, null, () => "undone", undoConfirm);
   }
 
   /** Answers whether it was accepted. @param {string} replica */
@@ -89,8 +89,7 @@ export class RowActions {
       return false;
     }
     this.rows.delete(replica);
-    if (settings) this.removed = { settings, until: performance.now() + UNDO_FOR_MS, problem: "" };
-    setTimeout(this.changed, UNDO_FOR_MS + 50);
+    if (settings) this.removed = { settings, until: this.#undoable(), problem: "", confirm: "" };
     this.changed();
     return true;
   }
@@ -99,15 +98,24 @@ export class RowActions {
   async bringBack() {
     if (!this.removed) return;
     const path = `/fleets/${this.fleet}/replicas`;
+    const { confirm } = this.removed;
     const body = settingsOf(this.removed.settings);
     this.last = { method: "POST", path, body };
     try {
-      await api("POST", `${path}?trial=no`, { body });
+      await api("POST", `${path}?trial=no`, { body, confirm });
       this.removed = null;
     } catch (error) {
-      this.removed = { ...this.removed, problem: /** @type {Error} */ (error).message };
+      const asked = /** @type {import("../api.js").ApiProblem} */ (error);
+      const until = asked.confirm ? this.#undoable() : this.removed.until;
+      this.removed = { ...this.removed, until, problem: asked.message, confirm: asked.confirm };
     }
     this.changed();
+  }
+
+  /** Until when what is done now can be undone; the page is drawn anew then. */
+  #undoable() {
+    setTimeout(this.changed, UNDO_FOR_MS + 50);
+    return performance.now() + UNDO_FOR_MS;
   }
 
   /** @param {string} replica @param {string} state @param {string} before */
@@ -118,29 +126,31 @@ export class RowActions {
   /**
    * @param {string} replica @param {Record<string, unknown>} body @param {Record<string, unknown> | null | undefined} before
    * @param {(answer: any) => string} what it made, in words
+   * @param {string} [confirm] token with which it is accepted
    */
-  async #change(replica, body, before, what) {
+  async #change(replica, body, before, what, confirm = "") {
     const path = `/fleets/${this.fleet}/replicas/${replica}`;
     this.last = { method: "PATCH", path, body };
     this.#put(replica, { busy: true, result: null, problem: "", undo: null });
     try {
-      const { data } = await api("PATCH", path, { body });
+      const { data } = await api("PATCH", path, { body, confirm });
       this.#done(replica, data, before, what(data));
       return true;
     } catch (error) {
-      this.#put(replica, { busy: false, problem: /** @type {Error} */ (error).message });
+      const asked = /** @type {import("../api.js").ApiProblem} */ (error);
+      this.#put(replica, { busy: false, problem: asked.message });
+      // An undo that must be confirmed is offered once more, with what confirms it.
+      if (asked.confirm && !before) this.#put(replica, { undo: body, undoUntil: this.#undoable(), undoConfirm: asked.confirm });
       return false;
     }
   }
 
   /** @param {string} replica @param {any} answer @param {Record<string, unknown> | null | undefined} before @param {string} what */
   #done(replica, answer, before, what) {
-    const now = performance.now();
     this.learned(answer);
     const undo = answer.changed.length && before ? before : null;
-    this.#put(replica, { busy: false, result: rolloutStatus(answer, what), undo, undoUntil: undo ? now + UNDO_FOR_MS : 0 });
-    if (answer.admin_state) this.#put(replica, { confirmed: answer.admin_state, confirmedUntil: now + CATCH_UP_MS });
-    if (undo) setTimeout(this.changed, UNDO_FOR_MS + 50);
+    this.#put(replica, { busy: false, result: rolloutStatus(answer, what), undo, undoUntil: undo ? this.#undoable() : 0, undoConfirm: "" });
+    if (answer.admin_state) this.#put(replica, { confirmed: answer.admin_state, confirmedUntil: performance.now() + CATCH_UP_MS });
     this.#forget(replica);
   }
 
