@@ -49,7 +49,8 @@ class WholeStack:
         for replica in self.replicas:
             replica.await_server()
         replicas = [{"name": replica.name, "url": replica.url} for replica in self.replicas]
-        body = {"name": FLEET, "protocol": "openai", "replicas": replicas, **fleet}
+        # Clients of the fault bench ask for paths that are no inference, too.
+        body = {"name": FLEET, "protocol": "openai", "expose": "all", "replicas": replicas, **fleet}
         self.stack.api("POST", "/fleets", body)
         if policy:
             self.stack.api("PATCH", f"/fleets/{FLEET}/policy", policy)
