@@ -143,7 +143,9 @@ class ServesLive(msgspec.Struct, kw_only=True):
     basis: str
     """``stated`` (by the policy), ``learned`` or ``assumed`` (from the protocol and the probe's preset)."""
     words: str
-    """The same for people."""
+    """The kind, for people."""
+    how_known: str
+    """The basis, for people, with what was measured."""
     growth: float
     """Factor by which a unit of work takes longer where twice as many requests are in flight, as learned."""
     growth_error: float

@@ -33,7 +33,8 @@ def serves(shape: LearnedShape | None, stated: Serves) -> ServesLive | None:
     return ServesLive(
         kind=shape.kind,
         basis=basis,
-        words=f"{_KINDS[shape.kind]} ({_how_known(shape, basis)})",
+        words=_KINDS[shape.kind],
+        how_known=_how_known(shape, basis),
         growth=shape.growth,
         growth_error=shape.growth_error,
         batching=shape.batching,

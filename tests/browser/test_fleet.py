@@ -191,19 +191,20 @@ def test_what_is_learned_stands_in_each_row_and_how_they_serve_beside(
         page = open_page(f"/fleets/{new_fleet()}")
         cell = "[data-cell='learned']"
         expect(row(page, "a").locator(cell)).to_have_text("1.3 × fleet± 12 %, 420 ms")
-        expect(row(page, "b").locator(cell)).to_have_text("no recent requests")
-        expect(row(page, "c").locator(cell)).to_have_text("not learned yet")
+        expect(row(page, "b").locator(cell)).to_have_text("–not asked lately")
+        expect(row(page, "c").locator(cell)).to_have_text("–not learned yet")
         serves = page.locator("[data-cell='serves']")
-        expect(serves).to_have_text("not learned yet")
+        expect(serves).to_have_text("in slots or batches, as learnednot learned yet")
         measuring.serves = ServesLive(
             kind="batches",
             basis="stated",
-            words="batches: each further request slows all (stated by the policy)",
+            words="batches: each further request slows all",
+            how_known="stated by the policy",
             growth=1.3,
             growth_error=1.1,
             batching=1.0,
         )
-        expect(serves).to_have_text(measuring.serves.words)
+        expect(serves).to_have_text(measuring.serves.words + measuring.serves.how_known)
     finally:
         measuring.learned, measuring.serves = {}, None
 

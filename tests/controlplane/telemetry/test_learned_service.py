@@ -66,55 +66,36 @@ def told(batching: float, evidence: float) -> FleetCounters:
     )
 
 
+SLOTS = "slots: load does not slow requests"
+BATCHES = "batches: each further request slows all"
+BETWEEN = "between slots and batches: load slows requests a little"
+MEASURED = "learned: with twice the load a request takes 1.32 × as long, ± 8 %"
+
+
 @pytest.mark.parametrize(
-    ("worker", "stated", "kind", "basis", "words"),
+    ("worker", "stated", "kind", "basis", "words", "how_known"),
     [
-        (
-            told(1.0, 0.9),
-            "auto",
-            "batches",
-            "learned",
-            "batches: each further request slows all (learned: with twice the load a request takes 1.32 × as "
-            "long, ± 8 %)",
-        ),
+        (told(1.0, 0.9), "auto", "batches", "learned", BATCHES, MEASURED),
         (
             told(0.0, 0.1),
             "auto",
             "slots",
             "assumed",
-            "slots: load does not slow requests (assumed from the protocol and the probe; not learned yet)",
+            SLOTS,
+            "assumed from the protocol and the probe; not learned yet",
         ),
-        (
-            told(0.5, 0.9),
-            "auto",
-            "between",
-            "learned",
-            "between slots and batches: load slows requests a little (learned: with twice the load a request "
-            "takes 1.32 × as long, ± 8 %)",
-        ),
-        (
-            told(0.0, 0.1),
-            "slots",
-            "slots",
-            "stated",
-            "slots: load does not slow requests (stated by the policy)",
-        ),
-        (
-            told(0.0, 0.9),
-            "slots",
-            "slots",
-            "stated",
-            "slots: load does not slow requests (stated by the policy; learned: with twice the load a "
-            "request takes 1.32 × as long, ± 8 %)",
-        ),
+        (told(0.5, 0.9), "auto", "between", "learned", BETWEEN, MEASURED),
+        (told(0.0, 0.1), "slots", "slots", "stated", SLOTS, "stated by the policy"),
+        (told(1.0, 0.9), "batch", "batches", "stated", BATCHES, f"stated by the policy; {MEASURED}"),
     ],
 )
 def test_how_a_fleet_serves_is_said_in_words(
-    worker: FleetCounters, stated: Serves, kind: str, basis: str, words: str
+    worker: FleetCounters, stated: Serves, kind: str, basis: str, words: str, how_known: str
 ) -> None:
     serves = frame(worker, serves=stated).serves
     assert serves is not None
     assert (serves.kind, serves.basis, serves.words) == (kind, basis, words)
+    assert serves.how_known == how_known
 
 
 def test_nothing_measured_is_nothing_said() -> None:

@@ -17,7 +17,7 @@
  *
  * @typedef {{times_usual: number, error: number, request_s: number, requests: number, is_known: boolean}} LearnedLive
  *
- * @typedef {{kind: string, basis: string, words: string, growth: number, growth_error: number,
+ * @typedef {{kind: string, basis: string, words: string, how_known: string, growth: number, growth_error: number,
  *   batching: number}} ServesLive
  *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,

@@ -54,7 +54,7 @@ function outcome(policy) {
 }
 
 /** @type {Record<string, string>} */
-const SERVES = { auto: "as learned", slots: "in slots, as many as their limit", batch: "in batches" };
+const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as many as their limit", batch: "in batches" };
 
 /**
  * The rest of the policy, to be read; changed through the API.
@@ -63,7 +63,7 @@ const SERVES = { auto: "as learned", slots: "in slots, as many as their limit", 
 function OtherSettings({ policy, live }) {
   const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
   return html`<dl class="fields">
-    <${Fact} name="Replicas serve">${SERVES[serves]}<span class="help" data-cell="serves">${live?.words ?? "not learned yet"}</span></${Fact}>
+    <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
