@@ -19,7 +19,7 @@ from controlplane.services.changes import Change
 from controlplane.services.hardware import HardwareChange
 from controlplane.services.replicas import described
 from controlplane.telemetry import emergency_drain_text
-from controlplane.telemetry.frames import ReplicaLive
+from controlplane.telemetry.frames import LearnedLive, ReplicaLive
 from routing.contract.table import Version
 
 REDIS_AWAY = "Redis does not answer; proxies get the change within seconds of its return."
@@ -147,9 +147,20 @@ def _replica(
             for place in (live.drained_by_hand if live else [])
         ],
         "in_flight": live.in_flight if live else None,
+        "learned": _learned(live.learned) if live and live.learned else None,
         "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
+    }
+
+
+def _learned(scale: LearnedLive) -> dict[str, float | bool]:
+    return {
+        "times_usual": round(scale.times_usual, 3),
+        "error": round(scale.error, 3),
+        "request_s": round(scale.request_s, 6),
+        "requests": round(scale.requests, 1),
+        "is_known": scale.is_known,
     }
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from controlplane.models import Accelerator, ClientKey, Fleet, Replica, TableState
 from routing.contract.accelerators import usable_bytes
 from routing.contract.defaults import with_defaults
-from routing.contract.policy import Locality, Policy, Queue
+from routing.contract.policy import Locality, Policy, Queue, Serves
 
 
 class AcceleratorPlacement(NamedTuple):
@@ -58,6 +58,8 @@ class FleetRow:
     replicas: list[ReplicaRow] = field(default_factory=list)
     queue: Queue = field(default_factory=Queue)
     locality: Locality = field(default_factory=Locality)
+    serves: Serves = "auto"
+    """What the policy says of how replicas serve."""
     has_expose: bool = True
     """Whether it says what its clients may reach; older fleets do not."""
 
@@ -114,6 +116,7 @@ def read() -> DbSnapshot:
             has_expose=fleet.expose is not None,
             queue=policy.queue,
             locality=policy.locality,
+            serves=policy.serves,
         )
         fleets[fleet.pk] = (row, policy)
     replicas = _replicas(now)

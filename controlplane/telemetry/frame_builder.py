@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import key_traffic, reported_load, state_text
+from controlplane.telemetry import key_traffic, learned_service, reported_load, state_text
 from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
     WINDOW_S,
@@ -144,6 +144,7 @@ def _fleet_frame(
         replicas=replicas,
         workers=len(merged.workers),
         workers_current=sum(not _older(applied, row.version) for applied in numbers.applied.values()),
+        serves=learned_service.serves(numbers.shape, row.serves),
     )
 
 
@@ -179,6 +180,7 @@ def _replica(
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
+        learned=learned_service.scale(numbers.learned),
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
         no_credential=state_text.no_credential(numbers),

@@ -118,6 +118,42 @@ class ReportedLive(msgspec.Struct, kw_only=True):
     """Why there are no figures; empty: there are some."""
 
 
+class LearnedLive(msgspec.Struct, kw_only=True):
+    """How fast a replica is, as all proxies have learned it."""
+
+    times_usual: float
+    """Seconds per unit of work, over what is usual in the fleet for a replica of its weight. Drawn to 1, as
+    far as the difference may be chance."""
+    error: float
+    """Standard error of that, as a factor of at least 1."""
+    request_s: float
+    """Seconds that a request of mean size takes there."""
+    requests: float
+    """Evidence in requests of mean size, each counting less as it ages."""
+    is_known: bool
+    """Whether that is enough to tell; otherwise it is taken to be nearly as its fleet, for it was not asked
+    lately."""
+
+
+class ServesLive(msgspec.Struct, kw_only=True):
+    """How a fleet's replicas serve what is there at once."""
+
+    kind: str
+    """``slots``, ``batches`` or ``between``."""
+    basis: str
+    """``stated`` (by the policy), ``learned`` or ``assumed`` (from the protocol and the probe's preset)."""
+    words: str
+    """The kind, for people."""
+    how_known: str
+    """The basis, for people, with what was measured."""
+    growth: float
+    """Factor by which a unit of work takes longer where twice as many requests are in flight, as learned."""
+    growth_error: float
+    """Its standard error, as a factor of at least 1."""
+    batching: float
+    """How far replicas are taken for batching servers: 0 (they have slots) to 1."""
+
+
 class ReplicaLive(msgspec.Struct, kw_only=True):
     name: str
     eligible: bool
@@ -137,6 +173,8 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     seconds_per_work: float | None
+    learned: LearnedLive | None = None
+    """How fast it is beside its fleet; ``None``: not learned yet."""
     drained_by_hand: list[DrainedAt] = []
     """At which proxies somebody took it out there, and for how long still."""
     no_credential: str = ""
@@ -274,6 +312,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     workers: int
     workers_current: int
     """How many of the live workers route from this fleet's newest snapshot."""
+    serves: ServesLive | None = None
+    """How its replicas serve under load; ``None``: no proxy tells."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

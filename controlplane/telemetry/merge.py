@@ -16,10 +16,17 @@ from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
 from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
 from routing.contract import sketch
+from routing.contract.learned_service import LearnedShape, combined_scale, combined_shape
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.sketch import Sketch
-from routing.contract.telemetry import SAID_BY_ANOTHER, FleetCounters, ReplicaCounters, WorkerReport
+from routing.contract.telemetry import (
+    SAID_BY_ANOTHER,
+    FleetCounters,
+    LearnedScale,
+    ReplicaCounters,
+    WorkerReport,
+)
 
 REMEMBERED_S = 600.0
 """How long a silent worker's last report is kept, so that its return is counted as a difference."""
@@ -46,6 +53,8 @@ class ReplicaNumbers:
     in_flight: int = 0
     speeds: list[float] = field(default_factory=list)
     """Seconds per unit of work, as each worker has learned it."""
+    scales: list[LearnedScale] = field(default_factory=list)
+    """The same beside the fleet's, of each worker that tells."""
     p50_s: float | None = None
     p99_s: float | None = None
     window_requests: int = 0
@@ -78,6 +87,11 @@ class ReplicaNumbers:
     def seconds_per_work(self) -> float | None:
         """Mean over the workers that have learned it."""
         return fmean(self.speeds) if self.speeds else None
+
+    @property
+    def learned(self) -> LearnedScale | None:
+        """All workers' together; ``None``: none has learned anything."""
+        return combined_scale(self.scales)
 
 
 @dataclass(slots=True)
@@ -115,8 +129,15 @@ class FleetNumbers:
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)
     """Worker → why it did not take a newer snapshot."""
+    told: list[FleetCounters] = field(default_factory=list)
+    """The reports of it, which say how its replicas serve under load."""
     replicas: dict[str, ReplicaNumbers] = field(default_factory=dict)
     """By uid."""
+
+    @property
+    def shape(self) -> LearnedShape | None:
+        """All workers' together; ``None``: none tells."""
+        return combined_shape(self.told)
 
 
 @dataclass(slots=True)
@@ -270,6 +291,7 @@ def _add_fleet(
     fleet.would_refuse += counters.would_refuse
     fleet.queue.add(report.worker, counters)
     fleet.applied[report.worker] = counters.applied
+    fleet.told.append(counters)
     if counters.refused:
         fleet.refused[report.worker] = counters.refused
     site = fleet.sites.setdefault(report.site, SiteNumbers())
@@ -304,6 +326,8 @@ def _add_replica(
         numbers.no_credential_at += 1
     if counters.seconds_per_work is not None:
         numbers.speeds.append(counters.seconds_per_work)
+    if counters.learned is not None:
+        numbers.scales.append(counters.learned)
     numbers.reported = younger(numbers.reported, counters.reported)
     numbers.workers += 1
     if counters.ejected_for_s is not None:

@@ -16,6 +16,20 @@ SparseSketch = dict[int, int]
 """Bucket index → cumulative count (:mod:`routing.contract.sketch`)."""
 
 
+class LearnedScale(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast one replica is, as one worker has learned it and goes by it."""
+
+    times_usual: float
+    """Seconds per unit of work, over what is usual in the fleet for a replica of its weight. Drawn to 1, as
+    far as the difference may be chance."""
+    error: float
+    """Standard error of that, as a factor of at least 1."""
+    request_s: float
+    """Seconds that a request of mean size takes there."""
+    requests: float
+    """Evidence in requests of mean size, each counting less as it ages. Of this worker alone."""
+
+
 class ReplicaCounters(msgspec.Struct, kw_only=True):
     """One replica as one worker has seen it since the worker started."""
 
@@ -37,6 +51,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     """Outstanding estimated work of requests in flight."""
     seconds_per_work: float | None = None
     """Learned speed; ``None`` while nothing has been learned."""
+    learned: LearnedScale | None = None
+    """The same beside the fleet's, and how sure it is; ``None``: nothing was learned, or an older version."""
     output_tokens: int = 0
     ejected_for_s: float | None = None
     """Seconds until probation; ``None``: not ejected."""
@@ -125,6 +141,10 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Its standard error, as a factor of at least 1."""
     batching: float = 0.0
     """How far replicas are taken for batching servers: 0 (they have slots) to 1."""
+    growth_evidence: float = 0.0
+    """Share of what is known of the growth that was measured, 0 to 1; the rest is assumed."""
+    growth_measured: float = 0.0
+    """How many measurements that rests on, each counting less as it ages. Of this worker alone."""
     waited: SparseSketch = {}
     """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}

@@ -45,6 +45,9 @@ class Measuring:
         self.affinity = frames.AffinityLive()
         """Of every fleet, as what follows."""
         self.sites: list[frames.SiteLive] = []
+        self.serves: frames.ServesLive | None = None
+        self.learned: dict[str, frames.LearnedLive] = {}
+        """By replica."""
         self.would_refuse: int | None = None
         self.cold: frames.ColdLive | None = None
         self.sequence = 0
@@ -169,6 +172,7 @@ class Measuring:
             p99_s=0.2,
             errors_per_s=0.0,
             seconds_per_work=None,
+            learned=self.learned.get(spec.name),
             reported=self.reported.get(spec.name),
         )
 
@@ -210,6 +214,7 @@ class Measuring:
             replicas=replicas,
             workers=self.workers,
             workers_current=self.workers,
+            serves=self.serves,
         )
 
     def _overview(self, each: list[frames.FleetFrame], at: float) -> frames.OverviewFrame:

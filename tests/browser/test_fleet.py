@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from controlplane.telemetry.frames import ReportedLive
+from controlplane.telemetry.frames import LearnedLive, ReportedLive, ServesLive
 from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.reach import reaches_all
@@ -179,6 +179,34 @@ def test_a_replica_drained_elsewhere_can_be_activated(
     site.api("PATCH", f"/fleets/{name}/replicas/c", {"admin_state": "maintenance"})
     page.get_by_role("button", name="Activate c").click()
     expect(row(page, "c")).to_contain_text("ready")
+
+
+def test_what_is_learned_stands_in_each_row_and_how_they_serve_beside(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    try:
+        known = LearnedLive(times_usual=1.3, error=1.12, request_s=0.42, requests=61.0, is_known=True)
+        rested = LearnedLive(times_usual=1.0, error=1.6, request_s=0.32, requests=0.1, is_known=False)
+        measuring.learned = {"a": known, "b": rested}
+        page = open_page(f"/fleets/{new_fleet()}")
+        cell = "[data-cell='learned']"
+        expect(row(page, "a").locator(cell)).to_have_text("1.3 × fleet± 12 %, 420 ms")
+        expect(row(page, "b").locator(cell)).to_have_text("–not asked lately")
+        expect(row(page, "c").locator(cell)).to_have_text("–not learned yet")
+        serves = page.locator("[data-cell='serves']")
+        expect(serves).to_have_text("in slots or batches, as learnednot learned yet")
+        measuring.serves = ServesLive(
+            kind="batches",
+            basis="stated",
+            words="batches: each further request slows all",
+            how_known="stated by the policy",
+            growth=1.3,
+            growth_error=1.1,
+            batching=1.0,
+        )
+        expect(serves).to_have_text(measuring.serves.words + measuring.serves.how_known)
+    finally:
+        measuring.learned, measuring.serves = {}, None
 
 
 def test_a_weight_is_edited_in_its_row(

@@ -34,6 +34,21 @@ class DrainedAtSerializer(ReadOnlySerializer):
     expires_in_s = serializers.IntegerField()
 
 
+class LearnedSerializer(ReadOnlySerializer):
+    times_usual = serializers.FloatField(
+        help_text="Seconds per unit of work, relative to the fleet's usual for a replica of its weight. "
+        "Drawn to 1 as far as the difference may be chance."
+    )
+    error = serializers.FloatField(help_text="Standard error of that, as a factor: 1.12 is ± 12 %.")
+    request_s = serializers.FloatField(help_text="Seconds that a request of mean size takes there.")
+    requests = serializers.FloatField(
+        help_text="Evidence in requests of mean size, each counting less as it ages."
+    )
+    is_known = serializers.BooleanField(
+        help_text="False: it has had too few requests lately and is taken to be nearly as its fleet."
+    )
+
+
 _WORDS = {
     "name": "",
     "url": "",
@@ -68,6 +83,9 @@ class ReplicaSerializer(ReadOnlySerializer):
         many=True, help_text="Proxies with an emergency drain of it, made through the proxy's admin listener."
     )
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports.")
+    learned = LearnedSerializer(
+        allow_null=True, help_text="How fast it is, as proxies have learned it; null: not learned yet."
+    )
     safe_to_stop = serializers.BooleanField(
         allow_null=True,
         help_text="True: no proxy worker sends it new requests, none is in flight. Null: no proxy reports.",

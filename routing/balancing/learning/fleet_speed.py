@@ -22,6 +22,7 @@ from routing.balancing.learning.service_shape import ServiceShape
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.learning.tail_weight import TailWeight
 from routing.balancing.replica.state import Replica
+from routing.contract.learned_service import EVIDENCE_REQUESTS
 
 SMOOTHING = 0.02
 """Share of the newest request in the running means: a memory of about 50 requests."""
@@ -33,8 +34,6 @@ SAMPLES = 8
 """Answers that the correction of estimates learns from between two refreshes: those that come first."""
 SHAPED = 2
 """Of these, how many are measured for how load slows them."""
-EVIDENCE_REQUESTS = 0.5
-"""How much decayed evidence counts as knowing a replica, in requests of mean size."""
 DEPTH_POWER = 0.8
 """How the number of requests counts at batching servers whose responses tell their tokens: a lower one has
 shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
@@ -65,7 +64,6 @@ class FleetSpeed:
 
     __slots__ = (
         "_answers_with_tokens",
-        "_differences",
         "_evidence",
         "_memory",
         "_p99",
@@ -76,9 +74,11 @@ class FleetSpeed:
         "answer_tokens",
         "base",
         "calibration",
+        "differences",
         "latency_tracker",
         "mean_seconds",
         "mean_work",
+        "most_differences",
         "p99_s",
         "samples",
         "shape",
@@ -112,8 +112,10 @@ class FleetSpeed:
         self._memory: tuple[float, str] | None = None
         self._p99 = P99Tracker()
         self._evidence: list[tuple[float, float]] = []
-        self._differences = 0.0
+        self.differences = 0.0
         """Variance of the logarithm of the replicas' speeds at weight 1, without what is chance."""
+        self.most_differences = inf
+        """The same, one standard error larger; inf while nothing is known."""
         self._p99_due = self._tracker_due = self._shape_due = False
 
     def answered(self, replica: Replica, seconds: float, work: float, now: float) -> None:
@@ -316,9 +318,12 @@ class FleetSpeed:
         known = learned_speed.median_of([pace for pace, _ in self._evidence])
         if known is not None:
             self.base = known
-            usual, noise = max(known, learned_speed.LEAST_PACE), self._noise()
+            usual, noise = max(known, learned_speed.LEAST_PACE), self.noise
             found = fmean(log(max(pace, learned_speed.LEAST_PACE) / usual) ** 2 for pace, _ in self._evidence)
-            self._differences = max(0.0, found - noise * fmean(1.0 / units for _, units in self._evidence))
+            chance = noise * fmean(1.0 / units for _, units in self._evidence)
+            self.differences = differences = max(0.0, found - chance)
+            # A variance found of n values has this standard error.
+            self.most_differences = differences + max(found, chance) * sqrt(2.0 / len(self._evidence))
         self._evidence = []
         if self._shape_due:
             self.shape.compare()
@@ -330,7 +335,7 @@ class FleetSpeed:
         """Each replica's drift towards the median."""
         tau, mean_work, base = self.tau, self.mean_work, self.base if self.base is not None else 1.0
         prior_units = learned_speed.PRIOR_REQUESTS * mean_work
-        batching, noise, differences = self.shape.batching, self._noise(), self._differences
+        batching, noise, differences = self.shape.batching, self.noise, self.differences
         lowest, highest = SURELY_EQUAL
         for replica in replicas:
             speed = replica.speed
@@ -359,7 +364,8 @@ class FleetSpeed:
             expected = expected_seconds(replicas, now, tau, mean_work, least_units)
             self.latency_tracker.look(replicas, expected, now)
 
-    def _noise(self) -> float:
+    @property
+    def noise(self) -> float:
         """Variance of the logarithm of a learned speed, times the units of work that it was learned from."""
         return UNEQUAL_REQUESTS * self.shape.spread**2 * self.mean_work
 

@@ -111,6 +111,11 @@ class ServiceShape:
         return exp2(self._deviation)
 
     @property
+    def evidence(self) -> float:
+        """Share of what is known that was measured, 0 to 1; the rest is the prior's."""
+        return max(0.0, 1.0 - self.prior.precision * self._deviation**2)
+
+    @property
     def measured(self) -> float:
         """How many measurements it rests on, each counting less as it ages."""
         return self._measured

@@ -533,7 +533,7 @@ class Pool:
         self.counters.refused = refused
         fill_fleet_counters(self.counters, self.speed, self.strategy, self._factors is not None, now)
         if replicas is None:
-            replicas = [replica_counters(replica, now) for replica in self.reported]
+            replicas = [replica_counters(replica, self.speed, now) for replica in self.reported]
         self.counters.replicas = replicas
         return self.counters
 

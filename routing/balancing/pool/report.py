@@ -6,6 +6,7 @@ import msgspec
 
 from routing.balancing.learning import reported_load
 from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.learning.learned_scale import scale_of
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import doubt_text
 from routing.balancing.outlier.eligibility import Eligibility, asked_despite, ineligible_because
@@ -59,8 +60,9 @@ def _explanation(
     )
 
 
-def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
-    """A replica's part of a worker's report. The sketches are shared, not copied: encode it at once."""
+def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> ReplicaCounters:
+    """A replica's part of a worker's report. The sketches are shared, not copied: encode it at once.
+    ``speed``: what its fleet has learned."""
     state = replica.ejection
     learned = bool(replica.speed.units or replica.speed.peer_units)
     return ReplicaCounters(
@@ -72,6 +74,7 @@ def replica_counters(replica: Replica, now: float) -> ReplicaCounters:
         in_flight=replica.in_flight,
         work=replica.work,
         seconds_per_work=replica.seconds_per_work if learned else None,
+        learned=scale_of(speed, replica, now),
         output_tokens=replica.output_tokens,
         ejected_for_s=max(0.0, state.until - now) if state.until else None,
         ejection_reason=state.reason,
@@ -102,4 +105,5 @@ def fill_fleet_counters(
         shape.growth_error,
         shape.batching,
     )
+    counters.growth_evidence, counters.growth_measured = shape.evidence, shape.measured
     counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, IsolatedStrategy) else ""

@@ -255,7 +255,7 @@ class AdminServer:
                     "revision": snapshot.revision,
                     "strategy": snapshot.policy.strategy,
                     "learned": learned_rows(name, proxy.workers()),
-                    "replicas": replica_rows(name, snapshot, answers, drains, now),
+                    "replicas": replica_rows(name, snapshot, answers, proxy.workers(), drains, now),
                 }
                 for name, snapshot in sorted(proxy.table.snapshots.items())
             },

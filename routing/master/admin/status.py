@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from routing.contract.learned_service import combined_scale
 from routing.contract.table import FleetSnapshot
+from routing.contract.telemetry import LearnedScale
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.metrics import WorkerStatus
@@ -64,6 +66,7 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "estimates_corrected": one.estimates_corrected,
             "growth": round(one.growth, 3),
             "growth_error": round(one.growth_error, 3),
+            "growth_evidence": round(one.growth_evidence, 3),
             "batching": round(one.batching, 3),
         }
         for worker in workers
@@ -74,11 +77,17 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
 
 
 def replica_rows(
-    fleet: str, snapshot: FleetSnapshot, answers: Answers, drains: Sequence[EmergencyDrain], now: float
+    fleet: str,
+    snapshot: FleetSnapshot,
+    answers: Answers,
+    workers: list[WorkerStatus],
+    drains: Sequence[EmergencyDrain],
+    now: float,
 ) -> list[dict[str, Any]]:
     """One row for each replica: in how many workers it is eligible, why not in the others, and how many
-    workers send it requests."""
+    workers send it requests, and how fast it is, as they have learned it."""
     expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
+    scales = _scales(fleet, workers)
     rows = []
     for spec in snapshot.replicas:
         seen = _states(fleet, spec.name, answers)
@@ -101,9 +110,34 @@ def replica_rows(
                 "drained_by_hand_for_s": None if left_s is None else round(left_s),
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
+                "learned": _learned(scales.get(spec.uid, ())),
             }
         )
     return rows
+
+
+def _scales(fleet: str, workers: list[WorkerStatus]) -> dict[str, list[LearnedScale]]:
+    """What each worker has learned, by the replica's uid."""
+    found: dict[str, list[LearnedScale]] = {}
+    for worker in workers:
+        for one in worker.report.fleets if worker.report is not None else ():
+            if one.name == fleet:
+                for replica in one.replicas:
+                    if replica.learned is not None:
+                        found.setdefault(replica.uid, []).append(replica.learned)
+    return found
+
+
+def _learned(scales: Sequence[LearnedScale]) -> dict[str, float] | None:
+    scale = combined_scale(scales)
+    if scale is None:
+        return None
+    return {
+        "times_usual": round(scale.times_usual, 3),
+        "error": round(scale.error, 3),
+        "request_s": round(scale.request_s, 6),
+        "requests": round(scale.requests, 1),
+    }
 
 
 def _states(fleet: str, replica: str, answers: Answers) -> list[ReplicaState]:

@@ -12,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.report import replica_counters
 from routing.balancing.replica.state import Replica
@@ -39,17 +40,17 @@ async def fleet_reports(pools: Mapping[str, Pool], refused: Mapping[str, str]) -
     await refreshed(pools.values())
     encoded: dict[Pool, list[ReplicaCounters]] = {}
     if sum(len(pool.replicas) for pool in pools.values()) > AT_ONCE:
-        encoded = {pool: await _encoded(pool.reported) for pool in list(pools.values())}
+        encoded = {pool: await _encoded(pool.reported, pool.speed) for pool in list(pools.values())}
     now = time.monotonic()
     return [pool.report(now, refused.get(name, ""), encoded.get(pool)) for name, pool in pools.items()]
 
 
-async def _encoded(replicas: list[Replica]) -> list[ReplicaCounters]:
+async def _encoded(replicas: list[Replica], speed: FleetSpeed) -> list[ReplicaCounters]:
     """Their counters as they stand in the report."""
     found: list[msgspec.Raw] = []
     for at in range(0, len(replicas), AT_ONCE):
         now = time.monotonic()
         some = replicas[at : at + AT_ONCE]
-        found += [msgspec.Raw(msgspec.json.encode(replica_counters(replica, now))) for replica in some]
+        found += [msgspec.Raw(msgspec.json.encode(replica_counters(replica, speed, now))) for replica in some]
         await asyncio.sleep(0)
     return cast("list[ReplicaCounters]", found)

@@ -19,6 +19,7 @@ from controlplane.telemetry.frames import (
     DrainedAt,
     FleetFrame,
     FleetSummary,
+    LearnedLive,
     Point,
     QueueLive,
     ReplicaLive,
@@ -95,6 +96,23 @@ def store_frame(redis_client: Any, *, age_s: float = 0.0, workers_current: int =
         workers_current=workers_current,
     )
     redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
+
+
+def test_a_replica_says_how_fast_it_is_as_proxies_have_learned_it(
+    api: Api, llm: str, redis_client: Any
+) -> None:
+    store_overview(redis_client)
+    learned = LearnedLive(times_usual=1.30004, error=1.12, request_s=0.42, requests=61.04, is_known=True)
+    store_frame(redis_client, learned=learned)
+    assert api.get("/fleets/llm/replicas/a").json()["learned"] == {
+        "times_usual": 1.3,
+        "error": 1.12,
+        "request_s": 0.42,
+        "requests": 61.0,
+        "is_known": True,
+    }
+    store_frame(redis_client)
+    assert api.get("/fleets/llm/replicas/a").json()["learned"] is None
 
 
 def test_a_replica_that_starts_says_when_it_is_expected(api: Api, llm: str, redis_client: Any) -> None:

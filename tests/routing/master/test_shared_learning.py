@@ -31,6 +31,15 @@ def test_a_worker_that_has_served_nothing_knows_what_the_other_does(
 
     # A worker looks when a request comes or its report is due.
     until(known, "both know")
+
+    def scales() -> list[dict[str, float] | None]:
+        return [row["learned"] for row in running.status()["fleets"]["echo"]["replicas"]]
+
+    until(lambda: any(scales()), "the status page says how fast a replica is")
+    told = next(scale for scale in scales() if scale)
+    assert told.keys() == {"times_usual", "error", "request_s", "requests"}
+    assert told["error"] >= 1.0
+    assert told["request_s"] > 0.01
     victim, _ = running.workers()
     os.kill(victim, signal.SIGKILL)
     until(lambda: len(running.workers()) == 2 and victim not in running.workers(), "a successor")

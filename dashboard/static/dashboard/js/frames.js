@@ -15,10 +15,15 @@
  *   kv_share: number | null, memory_share: number | null, memory_bytes: number | null, utilization: number | null,
  *   requests_per_s: number | null, problem: string}} ReportedLive
  *
+ * @typedef {{times_usual: number, error: number, request_s: number, requests: number, is_known: boolean}} LearnedLive
+ *
+ * @typedef {{kind: string, basis: string, words: string, how_known: string, growth: number, growth_error: number,
+ *   batching: number}} ServesLive
+ *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
+ *   seconds_per_work: number | null, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
  *   drained_everywhere: boolean, memory_short: string, doubt: string, reported: ReportedLive | null,
  *   expected_in_s: number | null}} ReplicaLive
  *
@@ -45,7 +50,8 @@
  *   accelerators: AcceleratorLive[]}} OverviewFrame
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
- *   replicas: ReplicaLive[], workers: number, workers_current: number}} FleetFrame
+ *   replicas: ReplicaLive[], workers: number, workers_current: number,
+ *   serves: ServesLive | null}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

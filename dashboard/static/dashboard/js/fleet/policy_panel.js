@@ -8,8 +8,8 @@ import { FORM } from "./policy.js";
 import { PolicySettingsFields } from "./policy_settings_fields.js";
 import { errorProps, FieldError } from "./field_error.js";
 
-/** @param {{policy: import("./policy.js").Policy}} props */
-export function PolicyPanel({ policy }) {
+/** @param {{policy: import("./policy.js").Policy, serves: import("../frames.js").ServesLive | null}} props */
+export function PolicyPanel({ policy, serves }) {
   const heading = html`<h2 id="policy-title">Policy${policy.revision > 0 && ` · revision ${policy.revision}`}</h2>`;
   if (!policy.stored) {
     const state = policy.problem ? html`<p class="problem">The policy could not be read: ${policy.problem}</p>` : html`<p class="muted">Reading the policy …</p>`;
@@ -39,7 +39,7 @@ export function PolicyPanel({ policy }) {
       </div>
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
-    <${OtherSettings} policy=${policy} />
+    <${OtherSettings} policy=${policy} live=${serves} />
   </section>`;
 }
 
@@ -56,11 +56,14 @@ function outcome(policy) {
 /** @type {Record<string, string>} */
 const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as many as their limit", batch: "in batches" };
 
-/** The rest of the policy, to be read; changed through the API. @param {{policy: import("./policy.js").Policy}} props */
-function OtherSettings({ policy }) {
+/**
+ * The rest of the policy, to be read; changed through the API.
+ * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null}} props
+ */
+function OtherSettings({ policy, live }) {
   const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
   return html`<dl class="fields">
-    <${Fact} name="Replicas serve">${SERVES[serves]}</${Fact}>
+    <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
