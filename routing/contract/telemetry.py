@@ -125,6 +125,14 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Its standard error, as a factor of at least 1."""
     batching: float = 0.0
     """How far replicas are taken for batching servers: 0 (they have slots) to 1."""
+    predictions_within: int = 0
+    """Sampled responses that were complete within the interval predicted for 80 % of them."""
+    first_token_predictions_within: int = 0
+    """Sampled streams whose first token came within it."""
+    prediction_error: SparseSketch = {}
+    """Relative errors of the predicted completion of sampled responses, in parts of what it took."""
+    first_token_prediction_error: SparseSketch = {}
+    """The same of the first token of sampled streams."""
     waited: SparseSketch = {}
     """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}

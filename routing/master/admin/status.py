@@ -7,6 +7,7 @@ from routing.contract.table import FleetSnapshot
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.metrics import WorkerStatus
+from routing.master.admin.prediction_metrics import prediction_row
 
 Answers = Sequence[dict[str, list[ReplicaState]] | None]
 """For each worker: fleet → its replicas; ``None``: the worker did not reply."""
@@ -65,6 +66,7 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "growth": round(one.growth, 3),
             "growth_error": round(one.growth_error, 3),
             "batching": round(one.batching, 3),
+            **prediction_row(one),
         }
         for worker in workers
         if worker.report is not None
