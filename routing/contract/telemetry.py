@@ -145,6 +145,14 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Share of what is known of the growth that was measured, 0 to 1; the rest is assumed."""
     growth_measured: float = 0.0
     """How many measurements that rests on, each counting less as it ages. Of this worker alone."""
+    predictions_within: int = 0
+    """Sampled responses that were complete within the interval predicted for 80 % of them."""
+    first_token_predictions_within: int = 0
+    """Sampled streams whose first token came within it."""
+    prediction_error: SparseSketch = {}
+    """Relative errors of the predicted completion of sampled responses, in parts of what it took."""
+    first_token_prediction_error: SparseSketch = {}
+    """The same of the first token of sampled streams."""
     waited: SparseSketch = {}
     """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import ceil
 from statistics import fmean
 
+from routing.contract.telemetry import FleetCounters
 from routing.simulator.requests import ANSWERED, Request
 
 
@@ -21,6 +22,8 @@ class Result:
         self.events = 0
         self.wall_s = 0.0
         """What the run itself took."""
+        self.counters: list[FleetCounters] = []
+        """What each proxy's workers have counted, as in their telemetry; empty without a proxy."""
 
     def quantile(self, share: float) -> float:
         return quantile(self.latencies, share)
@@ -53,6 +56,7 @@ class Result:
         """Of the requests that arrived from this second on."""
         later = Result(self.strategy, [request for request in self.requests if request.at_s >= from_s])
         later.events, later.wall_s = self.events, self.wall_s
+        later.counters = self.counters
         return later
 
     def shares(self, names: Sequence[str]) -> dict[str, float]:

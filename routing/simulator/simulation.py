@@ -79,6 +79,7 @@ def _run(world: World, setting: Setting, strategy: str, progress: ProgressCallba
     engine.run()
     result = Result(strategy, requests)
     result.events, result.wall_s = engine.events, time.perf_counter() - began
+    result.counters = [proxy.pool.report(engine.now) for proxy in world.proxies]
     return result
 
 

@@ -104,6 +104,16 @@ class Attempt:
             view[at] = in_flight
             view[at + 1] = replica.work
 
+    def take_over(self, attempt: "Attempt") -> None:
+        """Stand for ``attempt`` from now on, which counts at its replica as before and is settled in its own
+        place: called instead of ``__init__``, by what replaces an attempt that has just begun."""
+        for name in Attempt.__slots__:
+            if hasattr(attempt, name):  # some are unset on most attempts
+                setattr(self, name, getattr(attempt, name))
+        attempt.mode = SETTLED
+        if self.replica.memory is not None:
+            self.replica.memory.pass_on(attempt, self)
+
     @property
     def source(self) -> ClientSource | None:
         """Client and request; ``None``: unknown. Set only where it matters, before it is settled: for a

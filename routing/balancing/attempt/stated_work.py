@@ -8,7 +8,7 @@ charged by it, and reservations of memory and patience with a silent replica go 
 
 from __future__ import annotations
 
-from routing.balancing.attempt.attempt import SETTLED, Attempt
+from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.replica.state import Replica
 
 
@@ -39,12 +39,7 @@ class StatedAttempt(Attempt):
     def __init__(self, attempt: Attempt, own_work: float, own_uncalibrated: float) -> None:
         """Takes over ``attempt``, which counts at its replica as before. ``own_work``: the proxy's own
         estimate of its work, ``own_uncalibrated`` the same before calibration."""
-        for name in Attempt.__slots__:
-            if hasattr(attempt, name):  # some are unset on most attempts
-                setattr(self, name, getattr(attempt, name))
-        attempt.mode = SETTLED
-        if self.replica.memory is not None:
-            self.replica.memory.pass_on(attempt, self)
+        self.take_over(attempt)
         self.uncalibrated_work = own_uncalibrated
         self._own_work = own_work
 

@@ -18,6 +18,7 @@ from routing.balancing.learning.failure_penalty import failure_seconds, rejectio
 from routing.balancing.learning.latency_by_load import LatencyByLoad
 from routing.balancing.learning.latency_ewma import LatencyTracker, MeanLatency, PeakLatency, expected_seconds
 from routing.balancing.learning.p99_tracker import P99Tracker
+from routing.balancing.learning.predictions import Predictions
 from routing.balancing.learning.service_shape import ServiceShape
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.learning.tail_weight import TailWeight
@@ -80,6 +81,7 @@ class FleetSpeed:
         "mean_work",
         "most_differences",
         "p99_s",
+        "predictions",
         "samples",
         "shape",
         "smoothing",
@@ -103,6 +105,7 @@ class FleetSpeed:
         self.answer_tokens = GUESSED_ANSWER_TOKENS
         """Mean length of answers: what a request counts for that does not limit its own."""
         self.shape = ServiceShape()
+        self.predictions = Predictions()
         self.samples = SAMPLES
         """How many more answers to learn estimates from until the next refresh."""
         self.smoothing = 1.0

@@ -43,6 +43,7 @@ proxy's part of them.
 from collections.abc import Iterable
 from math import inf
 
+from routing.balancing.learning.expected_time import expected_seconds
 from routing.balancing.replica.state import Replica
 
 
@@ -74,19 +75,6 @@ def least_seconds(replicas: Iterable[Replica]) -> float:
         pace = replica.seconds_per_work / replica.ramp
         least = min(least, pace * (requests if slots is None else max(1.0, requests / slots)))
     return least
-
-
-def expected_seconds(replica: Replica, work: float) -> float:
-    """How long a request of so much work is expected to take there.
-
-    A batching server's learned speed is as it was experienced, beside the others: it says all.
-    """
-    slots, requests = replica.concurrency, replica.load
-    pace = replica.seconds_per_work / replica.ramp
-    if slots is None or requests < slots:
-        return pace * work
-    waiting = replica.load_work * (requests + 1 - slots) / (slots * requests)
-    return pace * (work + waiting)
 
 
 def misses_deadline(replicas: Iterable[Replica], work: float, left_s: float) -> bool:

@@ -16,6 +16,7 @@ from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.predicted_attempt import PredictedAttempt
 from routing.balancing.attempt.stated_work import StatedAttempt, StatedWork
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.service_shape import prior_of
@@ -85,6 +86,7 @@ class Pool:
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
         self.speed = FleetSpeed()
+        self._predictions = self.speed.predictions
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
         self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
@@ -109,8 +111,10 @@ class Pool:
         self._eligible: list[Replica] = []
         self._detour = False
         """Whether a request may need more than the usual path: estimates are calibrated, a replica on
-        probation needs its probe request, one is starved or held to its share, attempts are monitored, or
-        sites matter."""
+        probation needs its probe request, one is starved or held to its share, attempts are monitored, sites
+        matter, or the next request is a sample of predictions."""
+        self._needs_detour = False
+        """The same for all of them, not only the next."""
         self._all_sites: SiteSplit | None = None
         """The replicas by site, where sites may matter."""
         self._due = 0.0
@@ -349,10 +353,10 @@ class Pool:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
-        if work <= 0.0:
-            work = self.speed.estimated(work) if work else self.speed.mean_work
         if self._detour or excluded:
             return self._begin_detour(work, now, excluded, turn, since, key, until)
+        if work <= 0.0:
+            work = self.speed.estimated(work) if work else self.speed.mean_work
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()
         candidates = self._eligible
@@ -393,12 +397,11 @@ class Pool:
         ``replica_unavailable``: not at this moment."""
         if now >= self._due:
             self._look_up(now)
-        work = self.speed.estimated(work)
         return self._begin_detour(work, now, (), turn, since, (), inf, pinned)
 
     def _begin_detour(
         self,
-        uncalibrated_work: float,
+        given_work: float,
         now: float,
         excluded: tuple[Replica, ...],
         turn: int,
@@ -407,9 +410,10 @@ class Pool:
         until: float,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
-        """Begin where a request may need more than the usual path, with a calibrated estimate of the work."""
+        """Begin where a request may need more than the usual path, with a calibrated estimate of the work.
+        ``given_work``: as of :meth:`begin`."""
         factors = self._factors
-        work = uncalibrated_work
+        work = uncalibrated_work = self.speed.estimated(given_work)
         if factors is not None and not isinstance(work, StatedWork):
             work *= factors.get(frexp(work)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
@@ -420,7 +424,16 @@ class Pool:
             found = self._slow_path.begin(self._pick, work, now, excluded, turn, since, key, until)
         if factors is not None and isinstance(found, Attempt):
             found.uncalibrated_work = uncalibrated_work
+        if now >= self._predictions.due and isinstance(found, Attempt):
+            return self._sampled(found, given_work > 0.0, now)
         return found
+
+    def _sampled(self, attempt: Attempt, told: bool, now: float) -> PredictedAttempt:
+        """Predict how long this request will take, and learn from it. ``told``: it tells its length."""
+        speed = self.speed
+        sample = speed.predictions.sample(attempt.replica, attempt.work, told, speed.mean_work, now)
+        self._detour = self._needs_detour
+        return PredictedAttempt(attempt, sample)
 
     # --- responses that were looked at -----------------------------------------------------------
 
@@ -456,6 +469,8 @@ class Pool:
 
     def _look_up(self, now: float) -> None:
         self._due = self._timer.look_up(now)
+        if now >= self._predictions.due:
+            self._detour = True
 
     def refresh(self, now: float) -> None:
         """Bring everything that depends on time up to date, at once. begin() does so; reports do as well."""
@@ -490,7 +505,7 @@ class Pool:
         slow.fair_shares.follow(found.eligible)
         slow.sites = sites if sites is not None and sites.divide(found) else None
         self._eligible = self._search.eligible = found.eligible
-        self._detour = (
+        self._detour = self._needs_detour = (
             self._factors is not None
             or bool(found.probation)
             or bool(found.starved)

@@ -106,4 +106,9 @@ def fill_fleet_counters(
         shape.batching,
     )
     counters.growth_evidence, counters.growth_measured = shape.evidence, shape.measured
+    predictions = speed.predictions
+    counters.predictions_within = predictions.completions.within
+    counters.prediction_error = predictions.completions.errors
+    counters.first_token_predictions_within = predictions.first_tokens.within
+    counters.first_token_prediction_error = predictions.first_tokens.errors
     counters.strategy_trouble = strategy.trouble(now) if isinstance(strategy, IsolatedStrategy) else ""

@@ -30,6 +30,8 @@ FLEET_COUNTERS = (
     "affinity_new",
     "web_socket_messages",
     "web_socket_bytes",
+    "predictions_within",
+    "first_token_predictions_within",
 )
 REPLICA_COUNTERS = (
     "picked",
@@ -130,6 +132,10 @@ def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None
         setattr(into, field, getattr(into, field) + getattr(fleet, field))
     into.latency = _added(into.latency, fleet.latency)
     into.waited = _added(into.waited, fleet.waited)
+    into.prediction_error = _added(into.prediction_error, fleet.prediction_error)
+    into.first_token_prediction_error = _added(
+        into.first_token_prediction_error, fleet.first_token_prediction_error
+    )
     if live:
         into.in_flight += fleet.in_flight
         into.waiting += fleet.waiting

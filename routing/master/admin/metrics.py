@@ -25,6 +25,7 @@ from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
 from routing.master.admin.exposition import Exposition, LabelPairs
 from routing.master.admin.key_status import key_metrics
+from routing.master.admin.prediction_metrics import prediction_metrics
 from routing.master.admin.queue_metrics import queue_metrics
 from routing.master.admin.replica_metrics import ReplicaKey, load_report_metrics, replica_metrics
 from routing.master.admin.restart_status import RestartStatus, restart_metrics
@@ -49,6 +50,9 @@ _HELP = {
     "affinity_new": "Requests whose affinity key had no replica yet.",
     "web_socket_messages": "Messages on proxied WebSockets, of clients and replicas together.",
     "web_socket_bytes": "Bytes on proxied WebSockets, both ways, frames included.",
+    "predictions_within": "Sampled responses that were complete within the interval predicted "
+    "for 80 % of them.",
+    "first_token_predictions_within": "Sampled streams whose first token came within its predicted interval.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Successful attempts.",
     "failed": "Failed attempts: 5xx, lost or refused connection, timeout.",
@@ -103,6 +107,7 @@ def render(
         certificate_metrics(out, certificate)
     fleets = aggregate_fleets(totals, reports)
     _fleet_metrics(out, fleets)
+    prediction_metrics(out, fleets)
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]

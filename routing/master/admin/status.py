@@ -9,6 +9,7 @@ from routing.contract.telemetry import LearnedScale
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.metrics import WorkerStatus
+from routing.master.admin.prediction_metrics import prediction_row
 
 Answers = Sequence[dict[str, list[ReplicaState]] | None]
 """For each worker: fleet → its replicas; ``None``: the worker did not reply."""
@@ -68,6 +69,7 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "growth_error": round(one.growth_error, 3),
             "growth_evidence": round(one.growth_evidence, 3),
             "batching": round(one.batching, 3),
+            **prediction_row(one),
         }
         for worker in workers
         if worker.report is not None
