@@ -190,9 +190,19 @@ def test_what_is_learned_stands_in_each_row_and_how_they_serve_beside(
         measuring.learned = {"a": known, "b": rested}
         page = open_page(f"/fleets/{new_fleet()}")
         cell = "[data-cell='learned']"
-        expect(row(page, "a").locator(cell)).to_have_text("1.3 × fleet± 12 %, 420 ms")
-        expect(row(page, "b").locator(cell)).to_have_text("–not asked lately")
-        expect(row(page, "c").locator(cell)).to_have_text("–not learned yet")
+        expect(row(page, "a").locator(cell)).to_have_text("1.3 × ± 12 %")
+        expect(row(page, "a").locator(cell)).to_have_attribute("title", re.compile("420 ms here, 1.3 times"))
+        expect(row(page, "b").locator(cell)).to_have_text("not asked lately")
+        expect(row(page, "c").locator(cell)).to_have_text("not learned yet")
+        # It reaches under the p50, whose number stands above it.
+        p50, learned = row(page, "a").locator("[data-cell='p50']"), row(page, "a").locator(cell)
+        figure = p50.evaluate(
+            "cell => { const of = document.createRange(); of.selectNode(cell.firstChild);"
+            " return of.getBoundingClientRect().bottom; }"
+        )
+        box = learned.bounding_box()
+        assert box is not None
+        assert box["y"] >= figure - 2
         serves = page.locator("[data-cell='serves']")
         expect(serves).to_have_text("in slots or batches, as learnednot learned yet")
         measuring.serves = ServesLive(

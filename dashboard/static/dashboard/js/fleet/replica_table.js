@@ -12,11 +12,11 @@ import { State } from "../components/state.js";
 import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
 import { RowNotes } from "./row_notes.js";
-import { Learned, LEARNED } from "./learned.js";
+import { Learned } from "./learned.js";
 import { WeightButton, WeightForm } from "./weight.js";
 
 const ROW_PX = 51;
-const COLUMNS = 11;
+const COLUMNS = 10;
 /** Busy, and at least this much slower than the middle replica: said in colour. */
 const SLOW_FACTOR = 3;
 
@@ -33,7 +33,7 @@ export function ReplicaTable({ model, actions, edits, search }) {
       <table class="cards">
         <thead><tr>
           <th scope="col">Replica</th><th scope="col">State</th><th scope="col">Hardware</th><th scope="col" class="num">Weight</th>
-          <th scope="col" class="num">Share</th><th scope="col">In flight</th><th scope="col" title=${LEARNED}>Learned</th><th scope="col" class="num">p50</th><th scope="col" class="num">p99</th>
+          <th scope="col" class="num">Share</th><th scope="col">In flight</th><th scope="col" class="num">p50</th><th scope="col" class="num">p99</th>
           <th class="sparkline"><span class="visually-hidden">p99, since this page was opened</span></th><th><span class="visually-hidden">Actions</span></th>
         </tr></thead>
         ${found.length
@@ -59,9 +59,8 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
-    <td data-label="Learned" data-cell="learned"><${Learned} learned=${replica.learned} /></td>
-    <td class="num" data-label="p50"><${Quantity} of=${duration(replica.p50_s)} /></td>
-    <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /></td>
+    <td class="num" data-label="p50" data-cell="p50"><${Quantity} of=${duration(replica.p50_s)} /><span class="sub">${"\u00a0"}</span></td>
+    <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /><${Learned} learned=${replica.learned} /></td>
     <td class="sparkline"><${Sparkline} values=${model.slow.of(replica.name)} tone="slow" /></td>
     <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} /></td>
   </tr>
