@@ -110,9 +110,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._known = b""
         self._known_head: ResponseHead | None = None
         self._known_stop = 0
-        self._template: ResponseTemplate | None = None
-        self._tries = TRIES
         """Where the body of a response with this head ends."""
+        self._template: ResponseTemplate | None = None
+        """Of heads that are like the known one."""
+        self._tries = TRIES
+        """How many more heads are looked at to find one that comes again."""
         self._ready: ResponseHead | None = None
         """The known head, while a response that may begin with it is waited for: to a complete request,
         not to HEAD."""
