@@ -8,13 +8,13 @@ harmless.
 import re
 from collections.abc import Collection
 from functools import lru_cache
-from itertools import product
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols import named_adapters
 from routing.protocols.object_scan import ObjectScan
 from routing.protocols.open_inference_server import INDEX_PATH
 from routing.protocols.path_forms import forms_of, path_of
@@ -38,13 +38,12 @@ _CONTENT = re.compile(
     rb"\r\n[cC][oO][nN][tT][eE][nN][tT]-(?:[tT][yY][pP][eE]|[eE][nN][^:]*+):[ \t]*+([^\r]*+)"
 )
 """Type and encoding."""
-_ESCAPED_LETTER = re.compile(rb"\\u00[46]")
-"""What a letter of ``model`` begins with, where it is escaped."""
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7]")
+"""What a letter of a member's name begins with, where it is escaped."""
 _BLANKS = b" \t\r\n"
 _FORM = b"application/x-www-form-urlencoded"
 _MOST_MEMBERS = 1000
 _LONGEST_USUAL = 8192
-_OTHER_CASES = frozenset(map("".join, product("mM", "oO", "dD", "eE", "lL"))) - {"model"}
 _MOST_KEPT, _LONGEST_KEPT = 1024, 256
 """How many targets are remembered, and up to which length."""
 EVERY_MODEL = "*"
@@ -61,20 +60,17 @@ class _Member:
 
 
 class _Members:
-    """Decodes objects with all of their members, those of the same name included. Of values only ``model`` is
-    looked at."""
+    """Decodes objects with all of their members, those of the same name included. Their values are left as
+    they are."""
 
     def __init__(self) -> None:
         self._left = 0
         self._decode = msgspec.json.Decoder(dict[_Member, msgspec.Raw], dec_hook=self._member).decode
 
-    def models(self, body: bytes) -> list[str | None]:
-        """The values of all that are called ``model``. Raises as msgspec does."""
+    def read(self, body: bytes | msgspec.Raw) -> list[tuple[str, msgspec.Raw]]:
+        """Raises as msgspec does."""
         self._left = _MOST_MEMBERS
-        members = self._decode(body)
-        # Some servers compare names without regard to case.
-        values = [value for key, value in members.items() if key.name.casefold() == "model"]
-        return [msgspec.json.decode(value, type=str | None) for value in values]
+        return [(key.name, value) for key, value in self._decode(body).items()]
 
     def _member(self, _: type, name: object) -> _Member:
         if not self._left:
@@ -86,6 +82,14 @@ class _Members:
 _MEMBERS = _Members()
 _decode_distinct = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_name = msgspec.json.Decoder(str | None).decode
+
+
+class NamedInBody(NamedTuple):
+    """What a body says about models."""
+
+    models: list[str]
+    adapters: list[str]
+    """Beside them (:mod:`routing.protocols.named_adapters`)."""
 
 
 class NamedInTarget(NamedTuple):
@@ -156,11 +160,14 @@ def _scan_of_form(kind: bytes, rest: bytes) -> FormScan | None:
 
 def is_named_once(fields: bytes, body: bytes) -> bool:
     """Whether the model that was read from a JSON object is certainly the only one that its body names:
-    ``model`` stands there once. ``False``: ask :func:`in_body`, which costs several times as much."""
+    ``model`` stands there once, and no member that names adapters. ``False``: ask :func:`in_body`, which
+    costs several times as much."""
+    if len(body) > _LONGEST_USUAL or _CONTENT.findall(fields) != _JSON:
+        return False
+    lower = body.lower()
     return (
-        len(body) <= _LONGEST_USUAL
-        and _CONTENT.findall(fields) == _JSON
-        and body.lower().count(b'"model"') == 1
+        lower.count(b'"model"') == 1
+        and not any(map(lower.count, named_adapters.HINTS))
         and _ESCAPED_LETTER.search(body) is None
     )
 
@@ -176,27 +183,29 @@ def scan_of_body(fields: bytes, *, any_content: bool) -> FormScan | ObjectScan |
     return None if kind == _FORM else ObjectScan(any_content=any_content and b"json" not in kind)
 
 
-def in_body(fields: bytes, body: bytes, *, any_content: bool) -> list[str]:
-    """All names of models in a body. ``fields``: of its head, each preceded by CRLF. ``any_content``: whether
-    it may be something else than a JSON object or a form. Raises :class:`BadRequestBody`."""
+def in_body(fields: bytes, body: bytes, *, any_content: bool) -> NamedInBody:
+    """All names of models and adapters in a body. ``fields``: of its head, each preceded by CRLF.
+    ``any_content``: whether it may be something else than a JSON object or a form. Raises
+    :class:`BadRequestBody`."""
     kind, rest = _content_type(fields)
     scan = _scan_of_form(kind, rest)
     if scan is not None:
         names = scan.feed(body)
         scan.finish()
-        return names
+        return NamedInBody(names, [])
     _check_charset_of(kind, rest)
     named = in_query(b"?" + body.strip(_BLANKS)) if kind == _FORM else []
     first = body.lstrip(_BLANKS)[:1]
     if first == b"{":
-        return named + _in_object(body)
+        in_object = _in_object(body)
+        return NamedInBody(named + in_object.models, in_object.adapters)
     if kind == _FORM or not body:
-        return named
+        return NamedInBody(named, [])
     if not any_content or b"json" in kind:
         raise BadRequestBody("the body must be a JSON object or a form")
     if b"\0" in body[:4] or body.startswith(_OTHER_UNICODE):
         raise BadRequestBody("the body is not in UTF-8, or begins with a byte order mark")
-    return named
+    return NamedInBody(named, [])
 
 
 def _content_type(fields: bytes) -> tuple[bytes, bytes]:
@@ -215,28 +224,28 @@ def _check_charset_of(kind: bytes, rest: bytes) -> None:
         check_charset(parameters(rest))
 
 
-def _in_object(body: bytes) -> list[str]:
+def _in_object(body: bytes) -> NamedInBody:
     try:
-        names = _usual_object(body)
-        if names is None:
-            names = _MEMBERS.models(body)
+        members = _usual_members(body)
+        if members is None:
+            members = _MEMBERS.read(body)
+        # Some servers compare names without regard to case.
+        models = [_decode_name(value) for name, value in members if name.casefold() == "model"]
+        adapters = named_adapters.among(members, _MEMBERS.read)
     except DECODE_ERRORS as error:
         raise BadRequestBody(
             f"the body must be a JSON object whose member model is a string: {error}"
         ) from None
-    if len(names) > 1:
+    if len(models) > 1:
         raise BadRequestBody("the body has more than one member model")
-    return [name for name in names if name]
+    return NamedInBody([name for name in models if name], adapters)
 
 
-def _usual_object(body: bytes) -> list[str | None] | None:
+def _usual_members(body: bytes) -> list[tuple[str, msgspec.Raw]] | None:
     """The same, several times as fast, of a body as most clients write it: without blanks between its
     members, and none of their names escaped. Such a one is the same after it was decoded and encoded, unless
     a name stands there twice. ``None``: not such a body."""
     if len(body) > _LONGEST_USUAL:
         return None
     members = _decode_distinct(body)
-    if msgspec.json.encode(members) != body or not _OTHER_CASES.isdisjoint(members):
-        return None
-    value = members.get("model")
-    return [] if value is None else [_decode_name(value)]
+    return list(members.items()) if msgspec.json.encode(members) == body else None

@@ -1,8 +1,9 @@
 """Model guard (authorization of models): refuses a request that names a model of another fleet.
 
 Names are enforced where fleets share a host, and where a fleet declares what its replicas call their models.
-A name in the path, the query or the body must be one that belongs to the fleet, as its replicas know it. What
-has the name replaced by the proxy is judged after that. Where a body must be read and cannot be, because it
+A name in the path, the query or the body must be one that belongs to the fleet, as its replicas know it, and
+so must the adapters that members of a JSON body name. What has the name replaced by the proxy is judged after
+that. Where a body must be read and cannot be, because it
 is too large, encoded, or may be read in two ways, the request is refused.
 
 What is said inside a WebSocket is not read.
@@ -77,10 +78,10 @@ def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
         look_at = _guard_upload if pool.exposed.is_enforced else _watch_upload
         look_at(exchange, exchange.upload, pool, names)
         return
-    named = _in_body(exchange, pool) if _has_body(head) else []
-    for model in named:
-        _check_name(model, "the body", pool, names)
-    if not named:
+    named = _in_body(exchange, pool) if _has_body(head) else named_models.NamedInBody([], [])
+    for name in (*named.models, *named.adapters):
+        _check_name(name, "the body", pool, names)
+    if not named.models:
         _check_named(head, pool, names)
 
 
@@ -122,7 +123,7 @@ def _has_body(head: RequestHead) -> bool:
     return head.chunked or head.content_length > 0
 
 
-def _in_body(exchange: ExchangeState, pool: Pool) -> list[str]:
+def _in_body(exchange: ExchangeState, pool: Pool) -> named_models.NamedInBody:
     fields = exchange.head.fields
     _check_encoding(fields, pool)
     try:

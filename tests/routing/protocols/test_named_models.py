@@ -14,7 +14,7 @@ FIELDS = b"\r\nContent-Type: application/json"
 
 
 def named(body: bytes) -> list[str]:
-    return in_body(FIELDS, body, any_content=False)
+    return in_body(FIELDS, body, any_content=False).models
 
 
 def refused(body: bytes) -> bool:
@@ -67,6 +67,33 @@ def test_what_is_no_object_with_a_string(body: bytes) -> None:
 
 
 names = st.sampled_from(["model", "Model", "x", "é", "mo\\del", "messages", "odel"])
+
+
+@pytest.mark.parametrize(
+    ("members", "adapters"),
+    [
+        (b'"lora_path":"b"', ["b"]),
+        (b'"lora_path": ["b", null, "c"]', ["b", "c"]),
+        (b'"lora_path":"b","lora_path":null', ["b"]),
+        (b'"lora_path":null,"LORA_PATH":"b"', ["b"]),
+        (b'"lora\\u005fpath":"b"', ["b"]),
+        (b'"lo\\u0072a_path":"b"', ["b"]),
+        (b'"adapter_id":"b"', ["b"]),
+        (b'"parameters":{"adapter_id":"b"}', ["b"]),
+        (b'"parameters":{"adapter_id":"a"},"parameters":{"adapter_id":"b"}', ["a", "b"]),
+        (b'"parameters":{"merged_adapters":{"ids":["b","c"],"weights":[1,2]}}', ["b", "c"]),
+        (b'"merged_adapters":{"ids":["b"]}', ["b"]),
+        (b'"tools":[{"lora_path":"b"}],"metadata":{"adapter_id":"b"}', []),
+        (b'"lora_path":null,"adapter_id":""', []),
+    ],
+)
+def test_adapters(members: bytes, adapters: list[str]) -> None:
+    body = b'{"model":"a",' + members + b"}"
+    assert in_body(FIELDS, body, any_content=False) == (["a"], adapters)
+    assert in_body(FIELDS, body.replace(b'"model":', b'"model" : '), any_content=False) == (["a"], adapters)
+    assert not is_named_once(FIELDS, body)
+
+
 values = st.sampled_from(["a", "b", "", None, 1, {"model": "c"}, ["model"]])
 
 

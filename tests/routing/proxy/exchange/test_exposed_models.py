@@ -282,6 +282,29 @@ async def test_fleets_from_before_count_only(rig: Rig) -> None:
     assert counters.would_refuse == 4
 
 
+@pytest.mark.parametrize(
+    "members",
+    [
+        b'"lora_path":"other-lora"',
+        b'"lora_path":[null,"other-lora"]',
+        b'"parameters":{"adapter_id":"other-lora"}',
+        b'"lora\\u005fpath": "other-lora"',
+    ],
+)
+async def test_an_adapter_beside_the_model(rig: Rig, members: bytes) -> None:
+    server, client = await rig.replica(), await rig.client()
+    rig.fleet(
+        server, name="a", protocol="openai", served_model="org/A", adapters=("sql-lora",), expose="inference"
+    )
+    body = b'{"model":"a","prompt":"x",' + members + b"}"
+    answer = await ask(client, "POST /fleets/a/v1/completions", body)
+    assert (answer.status, code_of(answer)) == (403, "model_not_exposed")
+    assert "'other-lora'" in answer.body.decode()
+    assert not server.requests
+    own = body.replace(b"other-lora", b"sql-lora")
+    assert (await ask(client, "POST /fleets/a/v1/completions", own)).status == 200
+
+
 async def test_images_for_a_generic_fleet_pass(rig: Rig) -> None:
     server, client = await shared(rig, "generic"), await rig.client()
     for body in (b"\x89PNG\r\n\x1a\n\x00\x01", b"plain text", b"[1, 2]"):
