@@ -15,6 +15,7 @@ import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.protocols import named_adapters
+from routing.protocols.long_strings import without_long_strings
 from routing.protocols.object_scan import ObjectScan
 from routing.protocols.open_inference_server import INDEX_PATH
 from routing.protocols.path_forms import forms_of, path_of
@@ -228,7 +229,7 @@ def _in_object(body: bytes) -> NamedInBody:
     try:
         members = _usual_members(body)
         if members is None:
-            members = _MEMBERS.read(body)
+            members = _MEMBERS.read(without_long_strings(body))
         # Some servers compare names without regard to case.
         models = [_decode_name(value) for name, value in members if name.casefold() == "model"]
         adapters = named_adapters.among(members, _MEMBERS.read)

@@ -10,6 +10,7 @@ import re
 import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols.long_strings import LEAST_BODY, without_long_strings
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 
 BYTES_PER_TOKEN = 4.0
@@ -57,10 +58,11 @@ _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def read(target: bytes, body: bytes) -> RequestInfo:
     """Raises :class:`BadRequestBody` when the body is not a JSON object or ``model`` is not a string."""
+    text = body if len(body) < LEAST_BODY else without_long_strings(body)
     try:
-        said = _decode(body)
+        said = _decode(text)
     except DECODE_ERRORS:
-        return (_model_alone(body), False, 0.0)
+        return (_model_alone(text), False, 0.0)
     limit = said.max_completion_tokens or said.max_tokens or said.max_output_tokens
     work = len(body) / BYTES_PER_TOKEN
     tokens = limit * (said.n or 1) if limit is not None and limit > 0 else 0

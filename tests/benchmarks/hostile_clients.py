@@ -17,9 +17,10 @@ readers-many 2,000 of them, with places for all
 The figures: regular clients' failed requests (bar: 0), their 99th percentile from the last piece to the
 response, and that divided by the quiet one's (bar: 2), the peak of the worker's memory (bar: 400 MiB), and
 what gave way. All of this runs on one machine. Hostile clients and slow replicas, which in reality have
-machines of their own, have what CPU is left over (``--equal``: as much as all others). What they take all the
-same, of caches and memory, is measured *beside*: the same is done to another proxy with replicas of its own.
-That part of the delay is the machine's, and the second ratio is that of ``p99`` to ``beside``.
+machines of their own, have one CPU, and what the system leaves over there; the proxy, regular clients and the
+fast replica have another one (``--equal``: all share all CPUs, and nobody comes first). What hostile clients
+take all the same, of caches and memory, is measured *beside*: the same is done to another proxy with replicas
+of its own. That part of the delay is the machine's, and the second ratio is that of ``p99`` to ``beside``.
 
 Hostile clients have another address than the regular ones, unless ``--together`` is given: behind a NAT
 nothing tells them apart until they have done something.
@@ -48,8 +49,11 @@ from typing import ClassVar
 
 import uvloop
 
+from tests.benchmarks.processes import pin, two_cpus
 from tests.proxy_process import Proxy
 
+OUR_CPU, THEIR_CPU = two_cpus()
+"""Asked before this process is held to one."""
 MIB = 1 << 20
 LARGE = 8 * MIB
 REGULAR = 24
@@ -288,9 +292,12 @@ async def attack(case: str, port: int, source: str, seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def child(*arguments: str, nice: int = 0) -> Iterator[subprocess.Popen[str]]:
-    command = ["nice", "-n", str(nice), sys.executable, "-m", __spec__.name, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def child(*arguments: str, aside: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """``aside``: on the other CPU, if there are two, and after all others there."""
+    cpu = THEIR_CPU if aside else None
+    command = ["nice", "-n", "19" if aside else "0", sys.executable, "-m", __spec__.name, *arguments]
+    preparation = None if cpu is None else lambda: pin(cpu)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=preparation)
     try:
         yield process
     finally:
@@ -330,10 +337,10 @@ def gave_way(proxy: Proxy) -> str:
 
 
 @contextlib.contextmanager
-def running(case: str, directory: Path, nice: int) -> Iterator[Proxy]:
+def running(case: str, directory: Path, aside: bool) -> Iterator[Proxy]:
     """A proxy before three replicas."""
     # What the slow ones do is not to delay the fast one.
-    with child("--role", "replicas") as replicas, child("--role", "replicas", nice=nice) as others:
+    with child("--role", "replicas") as replicas, child("--role", "replicas", aside=aside) as others:
         assert replicas.stdout is not None
         assert others.stdout is not None
         fast, _, _ = map(int, replicas.stdout.readline().split())
@@ -352,23 +359,19 @@ def attacked(case: str, at: Proxy, measured: Proxy, options: argparse.Namespace)
     """What regular clients of ``measured`` notice while the other proxy is attacked, and what it answered."""
     source = "127.0.0.1" if options.together else "127.0.0.2"
     arguments = ("--port", str(at.port), "--source", source, "--seconds", str(options.seconds))
-    with child("--role", "hostile", "--case", case, *arguments, nice=nice_of(options)) as hostile:
+    with child("--role", "hostile", "--case", case, *arguments, aside=not options.equal) as hostile:
         figures = asyncio.run(regulars(measured.port, options.seconds))
         assert hostile.stdout is not None
         return figures, hostile.stdout.readline().strip() if case in ("large", "streams") else ""
 
 
-def nice_of(options: argparse.Namespace) -> int:
-    return 0 if options.equal else 19
-
-
 def measure(case: str, options: argparse.Namespace, directory: Path) -> None:
-    nice = nice_of(options)
-    with running(case, directory, nice) as proxy:
+    aside = not options.equal
+    with running(case, directory, aside) as proxy:
         [worker] = proxy.workers()
         asyncio.run(regulars(proxy.port, 1.0))
         quiet = asyncio.run(regulars(proxy.port, options.seconds / 2))
-        with running(case, directory, nice) as other:
+        with running(case, directory, aside) as other:
             beside, _ = attacked(case, other, proxy, options)
         Path(f"/proc/{worker}/clear_refs").write_text("5")  # forget the peak
         under, said = attacked(case, proxy, proxy, options)
@@ -402,6 +405,8 @@ def main() -> None:
     elif options.role == "hostile":
         asyncio.run(attack(options.case, options.port, options.source, options.seconds))
     else:
+        if OUR_CPU is not None and not options.equal:
+            pin(OUR_CPU)
         print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; times in ms")
         print(
             "case          requests  failed  quiet  beside    p99 ÷quiet ÷beside  MiB  gave way; times in ms"

@@ -65,8 +65,8 @@ STALLED_S = 1.0
 LONGEST_WAIT_S = 10.0
 AT_ONCE = 2
 """So many bodies that have waited are read on in one turn of the loop."""
-REFUSED_AT_ONCE = 32
-"""So many bodies that wait are refused in one turn, so that others have room: two milliseconds."""
+REFUSED_AT_ONCE = 16
+"""So many bodies that wait are refused in one turn, so that others have room: one millisecond."""
 SEARCH_EVERY_S = 0.05
 """All bodies are searched for what can be freed at most this often."""
 
