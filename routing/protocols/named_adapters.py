@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-Pairs = Iterable[tuple[str, msgspec.Raw]]
+ObjectMembers = Iterable[tuple[str, msgspec.Raw]]
 """An object's members, undecoded; two of the same name are two."""
 
 HINTS = (b"lora_path", b"adapter_id", b"merged_adapters")
@@ -14,7 +14,7 @@ _NAMES = frozenset(("lora_path", "adapter_id"))
 _decode = msgspec.json.Decoder().decode
 
 
-def among(members: Pairs, read: Callable[[msgspec.Raw], Pairs]) -> list[str]:
+def among(members: ObjectMembers, read: Callable[[msgspec.Raw], ObjectMembers]) -> list[str]:
     """All names of adapters. ``read``: the members of an object within. Raises as msgspec does."""
     found = []
     for name, value in members:
@@ -26,7 +26,7 @@ def among(members: Pairs, read: Callable[[msgspec.Raw], Pairs]) -> list[str]:
     return found
 
 
-def _directly(members: Pairs, read: Callable[[msgspec.Raw], Pairs]) -> list[str]:
+def _directly(members: ObjectMembers, read: Callable[[msgspec.Raw], ObjectMembers]) -> list[str]:
     found = []
     for name, value in members:
         lower = name.casefold()
