@@ -16,6 +16,7 @@ from routing.master.admin import process_stats
 from routing.master.admin.accelerators import accelerator_metrics, accelerator_statuses
 from routing.master.admin.aggregate import (
     FLEET_COUNTERS,
+    PREFIX_COUNTERS,
     REPLICA_COUNTERS,
     RetiredCounters,
     aggregate_fleets,
@@ -63,6 +64,10 @@ _HELP = {
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",
+    "prefixes_sent": "Prompt prefixes told to other hosts.",
+    "prefixes_applied": "Prompt prefixes of other hosts that were noted.",
+    "prefixes_left_out": "Prompt prefixes not told or not noted: too many at once, or Redis was away.",
+    "prefix_messages_refused": "Messages about prompt prefixes that could not be read.",
 }
 
 NO_RESTARTS = RestartStatus(False, 0, 0, [])
@@ -194,6 +199,8 @@ def _proxy_metrics(
     )
     evicted = totals.evicted_clients + sum(r.evicted_clients for r in reports)
     counter("evicted_connections", "Idle client connections closed to make room for new ones.", evicted)
+    for name in PREFIX_COUNTERS:
+        counter(name, _HELP[name], totals.prefixes[name] + sum(getattr(r, name) for r in reports))
 
 
 def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:
