@@ -176,6 +176,13 @@ class PrefixMemory:
         for first in (begin, begin + OLDER):
             self.tags[first : first + (places - 1) * PLACE_TAGS + 1 : PLACE_TAGS] = nothing
 
+    def age(self, begin: int, places: int = PLACES) -> None:
+        """Newer tags of that column become the older ones, which are forgotten (aging): what is not noted
+        again before the next time is then forgotten, too. What a worker notes at this moment may be lost."""
+        end = begin + (places - 1) * PLACE_TAGS + 1
+        self.tags[begin + OLDER : end + OLDER : PLACE_TAGS] = self.tags[begin:end:PLACE_TAGS]
+        self.tags[begin:end:PLACE_TAGS] = memoryview(bytes(TAG_BYTES * places)).cast("I")
+
     def digest_at(self, begin: int) -> bytes:
         """:func:`digest` of the replica whose column begins there."""
         return self._keys[begin // GROUP_TAGS * COLUMNS + begin % GROUP_TAGS].to_bytes(8, sys.byteorder)

@@ -20,7 +20,6 @@ import multiprocessing
 import random
 import subprocess
 import tempfile
-import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -159,19 +158,20 @@ class Clients:
         ]
         self.bytes = self.cached = self.requests = self.failed = 0
 
-    async def talk(self, conversations: int, duration_s: float) -> None:
-        end = time.monotonic() + duration_s
-        await asyncio.gather(*(self._talk(number, end) for number in range(conversations)))
+    async def talk(self, conversations: int, turns: int) -> None:
+        """So many turns for each of them."""
+        await asyncio.gather(*(self._talk(number, turns) for number in range(conversations)))
 
-    async def _talk(self, number: int, end: float) -> None:
+    async def _talk(self, number: int, left: int) -> None:
         rng = random.Random(f"{self._seed} {number}")
         goes = random.Random(f"goes {self._seed} {number}")
         await asyncio.sleep(rng.uniform(0.0, PAUSE_S[1]))
         while True:
             messages = [{"role": "system", "content": rng.choice(self._systems)}]
             for _ in range(rng.randint(*TURNS)):
-                if time.monotonic() > end:
+                if not left:
                     return
+                left -= 1
                 messages.append({"role": "user", "content": words(rng, rng.randint(*QUESTION_BYTES))})
                 await self._ask(goes.choice(self._ports), messages)
                 messages.append({"role": "assistant", "content": words(rng, rng.randint(*ANSWER_BYTES))})
@@ -263,11 +263,11 @@ def counted(proxies: list[Proxy], name: str) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith(f"switchyard_{name}_total "))
 
 
-def measure(layout: Layout, seed: int, conversations: int, duration_s: float) -> Result:
+def measure(layout: Layout, seed: int, conversations: int, turns: int) -> Result:
     with tempfile.TemporaryDirectory() as folder, model_servers() as ports, ExitStack() as stack:
         proxies = started(stack, Path(folder), layout, ports)
         clients = Clients([proxy.port for proxy in proxies], seed)
-        asyncio.run(clients.talk(conversations, duration_s))
+        asyncio.run(clients.talk(conversations, turns))
         names = ("prefixes_sent", "prefixes_applied", "prefixes_left_out")
         told = [counted(proxies, name) for name in names]
         return Result(clients.cached / max(1, clients.bytes), clients.requests, clients.failed, *told)
@@ -276,13 +276,13 @@ def measure(layout: Layout, seed: int, conversations: int, duration_s: float) ->
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.prefix_hosts")
     parser.add_argument("--seeds", type=int, default=3, help="of what clients say, from 1 on; default 3")
-    parser.add_argument("--duration", type=float, default=60.0, help="seconds of each; default 60")
+    parser.add_argument("--turns", type=int, default=24, help="that each takes, 2.5 s apart; default 24")
     parser.add_argument("--conversations", type=int, default=60, help="at one time; default 60")
     given = parser.parse_args()
     found: dict[str, list[Result]] = {name: [] for name in LAYOUTS}
     for seed in range(1, given.seeds + 1):
         for name, layout in LAYOUTS.items():
-            result = measure(layout, seed, given.conversations, given.duration)
+            result = measure(layout, seed, given.conversations, given.turns)
             found[name].append(result)
             print(f"seed {seed}, {name}: {result}", flush=True)
     alone = found["one worker"]

@@ -87,6 +87,15 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
             "fleet's replicas.",
         ),
     ] = 32
+    kv_events_port: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=65535,
+            description="Port at which each replica's host publishes the KV events of vLLM (ZMQ). They tell "
+            "when a cache is cleared, and how long prompts stay in it. 0: none.",
+        ),
+    ] = 0
 
 
 class PrefixAffinity:
@@ -107,6 +116,8 @@ class PrefixAffinity:
         self.home: Replica | None = None
         self._block_bytes = parameters.block_bytes
         self._memory_mb = parameters.memory_mb
+        self._renewed_every = 1 if parameters.kv_events_port else _RENEWED_EVERY
+        """Where columns age by KV events, what is not renewed in time is forgotten."""
         self._known: PrefixCacheIndex
         """What is known of each replica. Set before the first pick."""
         self._bound = BoundedLoad(parameters.load_bound, by_speed=True)
@@ -198,7 +209,7 @@ class PrefixAffinity:
                 return
             self._of = ()
         known, self._turn = 0, self._turn + 1
-        if replica is self._picked and key is self._key and self._turn % _RENEWED_EVERY:
+        if replica is self._picked and key is self._key and self._turn % self._renewed_every:
             known = self._length
         new = self._known.note(replica.prefix_column, key, known)
         news = self._known.memory.news

@@ -13,7 +13,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable
-from typing import Any
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import NoPermissionError
@@ -29,11 +28,9 @@ from routing.contract.prefix_digest import FORMAT, FleetPart, PrefixDigest
 from routing.shared.prefix_memory import PrefixMemory, digest
 from routing.shared.prefix_news import Note
 from routing.worker.config.slices import in_slices
-from routing.worker.config.subscriber import REDIS_ERRORS
+from routing.worker.config.subscriber import REDIS_ERRORS, RedisClient
 
 log = logging.getLogger(__name__)
-
-RedisClient = Any
 
 EVERY_S = 0.5
 TOLD_PER_S = 8192
