@@ -62,6 +62,8 @@ LAYOUTS = {
     "two hosts": Layout(2, 1),
     "two hosts of two": Layout(2, 2),
     "two hosts, apart": Layout(2, 1, apart=True),
+    "four hosts": Layout(4, 1),
+    "four hosts, apart": Layout(4, 1, apart=True),
 }
 
 
@@ -278,10 +280,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="of what clients say, from 1 on; default 3")
     parser.add_argument("--turns", type=int, default=24, help="that each takes, 2.5 s apart; default 24")
     parser.add_argument("--conversations", type=int, default=60, help="at one time; default 60")
+    parser.add_argument("--hosts", type=int, default=4, help="only layouts of so many at most; default 4")
     given = parser.parse_args()
-    found: dict[str, list[Result]] = {name: [] for name in LAYOUTS}
+    layouts = {name: layout for name, layout in LAYOUTS.items() if layout.hosts <= given.hosts}
+    found: dict[str, list[Result]] = {name: [] for name in layouts}
     for seed in range(1, given.seeds + 1):
-        for name, layout in LAYOUTS.items():
+        for name, layout in layouts.items():
             result = measure(layout, seed, given.conversations, given.turns)
             found[name].append(result)
             print(f"seed {seed}, {name}: {result}", flush=True)

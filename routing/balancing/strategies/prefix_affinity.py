@@ -214,7 +214,7 @@ class PrefixAffinity:
         new = self._known.note(replica.prefix_column, key, known)
         news = self._known.memory.news
         if news.open:
-            renewed = () if self._turn % _RENEWED_EVERY else key[: len(key) - len(new)]
+            renewed = () if self._turn % self._renewed_every else key[: len(key) - len(new)]
             news.add(self._known.fleet, self._block_bytes, replica.prefix_column, new, renewed)
 
     def learn(self, replica: Replica, hashes: Sequence[int]) -> None:
