@@ -49,6 +49,7 @@ def of_proxy() -> list[Row]:
     from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
     from routing.master.admin.aggregate import RetiredCounters
     from routing.master.admin.certificate_status import CertificateStatus
+    from routing.master.admin.kv_event_status import KvEventStatus
     from routing.master.admin.metrics import WorkerStatus, render
 
     load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
@@ -62,7 +63,14 @@ def of_proxy() -> list[Row]:
     certificate = CertificateStatus(1.8e9, "00", "", "")
     return of_text(
         render(
-            [view], RetiredCounters(), False, [table], {("echo", "a"): 60.0}, certificate, [device]
+            [view],
+            RetiredCounters(),
+            False,
+            [table],
+            {("echo", "a"): 60.0},
+            certificate,
+            [device],
+            kv_events=[KvEventStatus("echo", "a", "heard", "", 0.5, 16, 60.0, 1, 0)],
         ).decode()
     )
 

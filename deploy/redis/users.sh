@@ -22,5 +22,5 @@ proxy=$(digest REDIS_PROXY_PASSWORD "${REDIS_PROXY_PASSWORD:-}")
 cat <<END
 user default off resetpass resetkeys resetchannels -@all
 user control-plane on #$control_plane resetkeys ~sy:* ~celery* ~_kombu.* ~unacked* resetchannels &sy* -@all +@read +@write +@connection +@pubsub +@transaction +@scripting -@admin -@dangerous -function -fcall -fcall_ro -script +script|load +info +time
-user proxy on #$proxy resetkeys %R~sy:manifest %R~sy:fleet:* %R~sy:loads ~sy:workers ~sy:reports ~sy:proxies ~sy:acks ~sy:acks:* ~sy:kept ~sy:kept:* resetchannels &sy:bell -@all +hello +ping +select +client|setinfo +client|setname +subscribe +unsubscribe +time +get +set +del +expire +hget +hmget +hgetall +hset +hdel +zadd +zrem +zrange +zcard +zremrangebyrank +zremrangebyscore +eval +evalsha +script|load
+user proxy on #$proxy resetkeys %R~sy:manifest %R~sy:fleet:* %R~sy:loads ~sy:workers ~sy:reports ~sy:proxies ~sy:acks ~sy:acks:* ~sy:kept ~sy:kept:* resetchannels &sy:bell &sy:prefixes -@all +hello +ping +select +client|setinfo +client|setname +subscribe +unsubscribe +time +get +set +del +expire +hget +hmget +hgetall +hset +hdel +zadd +zrem +zrange +zcard +zremrangebyrank +zremrangebyscore +eval +evalsha +script|load (-@all +publish resetchannels &sy:prefixes)
 END

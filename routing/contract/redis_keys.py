@@ -17,6 +17,10 @@ MANIFEST = "sy:manifest"
 CHANGES_CHANNEL = "sy:bell"
 """Pub/sub channel. Message: ``*`` for the manifest, else a fleet's name: something newer is stored."""
 
+PREFIXES_CHANNEL = "sy:prefixes"
+"""Pub/sub channel. Message: a PrefixDigest (:mod:`routing.contract.prefix_digest`) of one worker, for all
+hosts but its own."""
+
 WORKERS = "sy:workers"
 """Sorted set: worker name → Redis time of its last report. Live: heard within WORKER_TTL_S."""
 

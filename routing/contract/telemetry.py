@@ -262,6 +262,14 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     short_of: str = ""
     """``descriptors``: nearly used up; ``connections``: client connections are refused, or closed
     for others."""
+    prefixes_sent: int = 0
+    """Hashes of prompts' prefixes that it told other hosts (``prefix_affinity``)."""
+    prefixes_applied: int = 0
+    """Such hashes of other hosts that it noted for its own host."""
+    prefixes_left_out: int = 0
+    """Such hashes that it did not tell or not note: too many at once, or Redis was away."""
+    prefix_messages_refused: int = 0
+    """Messages about them that it could not read."""
     fleets: list[FleetCounters] = []
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""

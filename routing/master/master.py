@@ -52,6 +52,7 @@ from routing.master.admin.metrics import WorkerStatus
 from routing.master.admin.restart_status import LeavingWorker
 from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.disk_cache import DiskCache
+from routing.master.kv_events.listener import KvEventListener
 from routing.master.listeners import BindAddress, open_listener, open_listeners
 from routing.master.options import Options
 from routing.master.orphaned_workers import OrphanedWorkers
@@ -109,6 +110,7 @@ class Master:
         self.sticky_ids = StickyIds()
         self.prefixes = prefixes or PrefixMemory.create()
         """Which prompts replicas were sent: the workers' shared memory."""
+        self.kv_events = KvEventListener(self.prefixes, self.table, self._answers_by_replica)
         self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
         self._orphaned = OrphanedWorkers() if orphaned is None else orphaned
@@ -315,7 +317,11 @@ class Master:
             self._standalone.begin(self._on_tables, self._answers_by_replica)
 
     def _background(self) -> list[Coroutine[Any, Any, None]]:
-        works = [self._housekeeping(), self.table.write_to_disk() if self.options.state_dir else None]
+        works = [
+            self._housekeeping(),
+            self.kv_events.run(),
+            self.table.write_to_disk() if self.options.state_dir else None,
+        ]
         works.append(None if self._standalone is None else self._standalone.run())
         works.append(None if self.certificate is None else self.certificate.run())
         if self._handover.has_predecessor:

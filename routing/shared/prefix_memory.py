@@ -17,7 +17,7 @@ given to another replica. So what is known outlives tables and workers.
 
 ::
 
-    header     magic, groups                                   64 bytes
+    header     magic, groups, identity                         64 bytes
     owners     the fleet of each group                          8 bytes a group
     keys       the replica of each column                       8 bytes a column
     touched    when it was last touched                         8 bytes a column
@@ -40,8 +40,9 @@ from hashlib import blake2b
 from time import monotonic
 
 from routing.shared.anonymous_file import anonymous_file
+from routing.shared.prefix_news import PrefixNews
 
-MAGIC = 0x53595046_00000001
+MAGIC = 0x53595046_00000002
 GROUPS = 1024
 """With columns for as many replicas as have counters."""
 COLUMNS = 16
@@ -79,6 +80,8 @@ class PrefixMemory:
         "find",
         "groups",
         "groups_at",
+        "identity",
+        "news",
         "tags",
     )
 
@@ -94,6 +97,10 @@ class PrefixMemory:
         whole = memoryview(self._map)
         header = whole[:_HEADER_BYTES].cast("Q")
         magic, self.groups = header[0], header[1]
+        self.identity = header[2].to_bytes(8, sys.byteorder)
+        """No other block of any host has it."""
+        self.news = PrefixNews()
+        """What this process notes, for other hosts."""
         header.release()
         if magic != MAGIC or size != _size(self.groups):
             raise ValueError("the file descriptor holds no prefix memory of this version")
@@ -117,7 +124,7 @@ class PrefixMemory:
             raise ValueError("a prefix memory needs at least one group besides the first")
         fd = anonymous_file("switchyard-prefixes")
         os.ftruncate(fd, _size(groups))
-        os.pwrite(fd, b"".join(n.to_bytes(8, sys.byteorder) for n in (MAGIC, groups)), 0)
+        os.pwrite(fd, b"".join(n.to_bytes(8, sys.byteorder) for n in (MAGIC, groups)) + os.urandom(8), 0)
         return cls(fd, clock)
 
     @classmethod
@@ -168,6 +175,17 @@ class PrefixMemory:
         nothing = memoryview(bytes(TAG_BYTES * places)).cast("I")
         for first in (begin, begin + OLDER):
             self.tags[first : first + (places - 1) * PLACE_TAGS + 1 : PLACE_TAGS] = nothing
+
+    def age(self, begin: int, places: int = PLACES) -> None:
+        """Newer tags of that column become the older ones, which are forgotten (aging): what is not noted
+        again before the next time is then forgotten, too. What a worker notes at this moment may be lost."""
+        end = begin + (places - 1) * PLACE_TAGS + 1
+        self.tags[begin + OLDER : end + OLDER : PLACE_TAGS] = self.tags[begin:end:PLACE_TAGS]
+        self.tags[begin:end:PLACE_TAGS] = memoryview(bytes(TAG_BYTES * places)).cast("I")
+
+    def digest_at(self, begin: int) -> bytes:
+        """:func:`digest` of the replica whose column begins there."""
+        return self._keys[begin // GROUP_TAGS * COLUMNS + begin % GROUP_TAGS].to_bytes(8, sys.byteorder)
 
     def used(self) -> int:
         """How many columns are some replica's."""
@@ -231,8 +249,13 @@ def _begin_of(column: int) -> int:
     return column // COLUMNS * GROUP_TAGS + column % COLUMNS
 
 
+def digest(key: str) -> bytes:
+    """Eight bytes that stand for a replica's key, the same on every host."""
+    return blake2b(key.encode(), digest_size=8).digest()
+
+
 def _number(key: str) -> int:
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), sys.byteorder)
+    return int.from_bytes(digest(key), sys.byteorder)
 
 
 def _groups_at(groups: int) -> int:

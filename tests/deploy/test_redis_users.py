@@ -95,6 +95,14 @@ def test_a_proxy_cannot_do_what_is_the_control_planes(server: RedisServer, comma
     is_refused(server, PROXY, command)
 
 
+def test_a_proxy_tells_others_of_prompts(server: RedisServer) -> None:
+    """Over that channel and no other; announcing a change is the control plane's."""
+    with redis.Redis.from_url(url(server, PROXY)) as client, client.pubsub() as told:
+        told.subscribe(redis_keys.PREFIXES_CHANNEL)
+        assert until(lambda: told.get_message(timeout=1), "it may hear")["type"] == "subscribe"
+        assert asked(server, PROXY, "PUBLISH", redis_keys.PREFIXES_CHANNEL, "x") == 1
+
+
 def is_refused(server: RedisServer, user: str, command: list[str]) -> None:
     with pytest.raises(redis.ResponseError) as caught:
         asked(server, user, *command)

@@ -44,7 +44,7 @@ from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy, PreparingStrategy
+from routing.balancing.strategies.base import KeyedStrategy, PrefixStrategy, PreparingStrategy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
@@ -146,6 +146,12 @@ class Pool:
     def replicas(self) -> list[Replica]:
         """The replicas in the table, in its order."""
         return self._endpoints.listed
+
+    @property
+    def prefix_strategy(self) -> PrefixStrategy | None:
+        """The strategy, if it remembers which prompts replicas were sent."""
+        strategy = self._slow_path.terms.strategy
+        return strategy if isinstance(strategy, PrefixStrategy) else None
 
     @property
     def swaps(self) -> int:

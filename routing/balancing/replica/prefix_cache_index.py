@@ -15,6 +15,7 @@ from operator import eq
 from sys import byteorder
 
 from routing.balancing.replica.state import Replica
+from routing.contract.table import ReplicaSpec
 from routing.shared.prefix_memory import (
     COLUMNS,
     GROUP_TAGS,
@@ -192,4 +193,9 @@ def _place_and_tag(key: Sequence[int], number: int, low_bits: int) -> tuple[int,
 
 def column_key(replica: Replica) -> str:
     """By which its column is claimed: what is at another address has another cache."""
-    return f"{replica.uid} {replica.spec.url}"
+    return spec_key(replica.spec)
+
+
+def spec_key(spec: ReplicaSpec) -> str:
+    """:func:`column_key`, where there is only the table."""
+    return f"{spec.uid} {spec.url}"

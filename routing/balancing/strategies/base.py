@@ -77,9 +77,14 @@ class PreparingStrategy(Protocol):
 class PrefixStrategy(Protocol):
     """One that remembers which prompts replicas were sent."""
 
+    affinity: Affinity | None
+
     def remember_in(self, memory: PrefixMemory, fleet: str, replicas: int) -> None:
         """Remember them there, together with whoever else does. ``replicas``: of the fleet, which share the
         memory that it may use. Called before the first pick, and whenever their number may have changed."""
+
+    def learn(self, replica: Replica, hashes: Sequence[int]) -> None:
+        """Another host has sent that replica prompts with these hashes, under the same affinity."""
 
 
 class KeyedStrategy(Strategy, Protocol):

@@ -3,7 +3,7 @@
 Theory. Model servers keep the KV cache of prompts for a while. Of a prompt whose prefix they have, they
 compute only the rest. The hashes of each prompt's prefixes, block by block, are remembered at the replica
 that it was sent to (:mod:`routing.balancing.replica.prefix_cache_index`), where all workers of the host see
-them. A prompt goes
+them. What is new there is told to other hosts (:mod:`routing.shared.prefix_news`). A prompt goes
 
 1. to the replica that has its longest prefix;
 2. if that has more than ``load_bound`` times its fair share in flight, to the one with the longest prefix
@@ -55,7 +55,8 @@ _LOOKED_AT = 6
 _SEEDED_AT_ONCE = 100
 _RENEWED_EVERY = 8
 """Of so many prompts one renews all of its hashes, also those that its replica knows: those in use are not
-forgotten, and the others save the time."""
+forgotten, and the others save the time. They are also told to other hosts once more: one may have come since,
+or may have missed them."""
 
 
 class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,6 +87,15 @@ class PrefixAffinityParameters(msgspec.Struct, frozen=True, forbid_unknown_field
             "fleet's replicas.",
         ),
     ] = 32
+    kv_events_port: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            le=65535,
+            description="Port at which each replica's host publishes the KV events of vLLM (ZMQ). They tell "
+            "when a cache is cleared, and how long prompts stay in it. 0: none.",
+        ),
+    ] = 0
 
 
 class PrefixAffinity:
@@ -104,7 +114,10 @@ class PrefixAffinity:
         assert isinstance(parameters, PrefixAffinityParameters)
         self.affinity: Affinity | None = Affinity(block_bytes=parameters.block_bytes)
         self.home: Replica | None = None
+        self._block_bytes = parameters.block_bytes
         self._memory_mb = parameters.memory_mb
+        self._renewed_every = 1 if parameters.kv_events_port else _RENEWED_EVERY
+        """Where columns age by KV events, what is not renewed in time is forgotten."""
         self._known: PrefixCacheIndex
         """What is known of each replica. Set before the first pick."""
         self._bound = BoundedLoad(parameters.load_bound, by_speed=True)
@@ -196,9 +209,20 @@ class PrefixAffinity:
                 return
             self._of = ()
         known, self._turn = 0, self._turn + 1
-        if replica is self._picked and key is self._key and self._turn % _RENEWED_EVERY:
+        if replica is self._picked and key is self._key and self._turn % self._renewed_every:
             known = self._length
-        self._known.note(replica.prefix_column, key, known)
+        new = self._known.note(replica.prefix_column, key, known)
+        news = self._known.memory.news
+        if news.open:
+            renewed = () if self._turn % self._renewed_every else key[: len(key) - len(new)]
+            news.add(self._known.fleet, self._block_bytes, replica.prefix_column, new, renewed)
+
+    def learn(self, replica: Replica, hashes: Sequence[int]) -> None:
+        if not replica.prefix_column:
+            self._introduce([replica])
+            self._of = ()
+        if replica.prefix_column:
+            self._known.note(replica.prefix_column, hashes)
 
     def _take(self, candidates: Sequence[Replica]) -> None:
         self._of = candidates

@@ -19,6 +19,7 @@ from routing.master.admin.certificate_status import CertificateStatus, certifica
 from routing.master.admin.emergency_drain import EmergencyDrains, duration_s
 from routing.master.admin.http_server import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.master.admin.key_status import key_rows
+from routing.master.admin.kv_event_status import KvEventStatus
 from routing.master.admin.metrics import WorkerStatus, render
 from routing.master.admin.restart_status import LeavingWorker, RestartStatus, leaving_rows
 from routing.master.admin.status import learned_rows, replica_rows, worker_rows
@@ -42,6 +43,12 @@ ACCEPTED_WITHIN_S = 0.02
 _DRAIN = re.compile(r"/fleets/([^/]+)/replicas/([^/]+)/(drain|undrain)")
 
 
+class KvEventSource(Protocol):
+    """What tells which KV events are heard. The listener, which lies above this package, implements it."""
+
+    def status(self) -> list[KvEventStatus]: ...
+
+
 class ProxyControl(Protocol):
     """What the admin server shows and changes. The master, which lies above this package, implements it."""
 
@@ -56,6 +63,9 @@ class ProxyControl(Protocol):
 
     @property
     def site(self) -> str: ...
+
+    @property
+    def kv_events(self) -> KvEventSource: ...
 
     def workers(self) -> list[WorkerStatus]: ...
     def leaving(self) -> list[LeavingWorker]: ...
@@ -211,6 +221,7 @@ class AdminServer:
             RestartStatus(
                 rolling.under_way, rolling.replaced, rolling.failed, proxy.leaving(), proxy.upgrade.failed
             ),
+            proxy.kv_events.status(),
         )
 
     def _accelerators(self) -> list[AcceleratorSpec]:
@@ -235,6 +246,7 @@ class AdminServer:
         drains = proxy.drains.all()
         manifest = proxy.table.manifest
         certificate = self._certificate()
+        kv_events = {(one.fleet, one.replica): one for one in proxy.kv_events.status()}
         found = [worker.report for worker in proxy.workers()] + [one.report for one in proxy.leaving()]
         reports = [report for report in found if report is not None]
         return {
@@ -255,7 +267,9 @@ class AdminServer:
                     "revision": snapshot.revision,
                     "strategy": snapshot.policy.strategy,
                     "learned": learned_rows(name, proxy.workers()),
-                    "replicas": replica_rows(name, snapshot, answers, proxy.workers(), drains, now),
+                    "replicas": replica_rows(
+                        name, snapshot, answers, proxy.workers(), drains, now, kv_events
+                    ),
                 }
                 for name, snapshot in sorted(proxy.table.snapshots.items())
             },

@@ -45,6 +45,13 @@ REPLICA_COUNTERS = (
     "output_tokens",
     "reports_refused",
 )
+PREFIX_COUNTERS = (
+    "prefixes_sent",
+    "prefixes_applied",
+    "prefixes_left_out",
+    "prefix_messages_refused",
+)
+"""Of a whole worker."""
 
 _Counters = TypeVar("_Counters")
 _Added = TypeVar("_Added", contravariant=True)
@@ -64,6 +71,8 @@ class RetiredCounters:
         self.rejected = 0
         self.refused_clients = 0
         self.evicted_clients = 0
+        self.prefixes: Counter[str] = Counter()
+        """By :data:`PREFIX_COUNTERS`."""
         self.gave_way: Counter[str] = Counter()
         self.cpu_s = 0.0
         self.lease_waits: dict[str, int] = {}
@@ -76,6 +85,7 @@ class RetiredCounters:
         self.rejected += report.rejected
         self.refused_clients += report.refused_clients
         self.evicted_clients += report.evicted_clients
+        self.prefixes.update({name: getattr(report, name) for name in PREFIX_COUNTERS})
         self.gave_way.update(report.gave_way)
         self.cpu_s += report.cpu_s
         for device in report.accelerators:

@@ -16,6 +16,7 @@ from routing.master.admin import process_stats
 from routing.master.admin.accelerators import accelerator_metrics, accelerator_statuses
 from routing.master.admin.aggregate import (
     FLEET_COUNTERS,
+    PREFIX_COUNTERS,
     REPLICA_COUNTERS,
     RetiredCounters,
     aggregate_fleets,
@@ -25,6 +26,7 @@ from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
 from routing.master.admin.exposition import Exposition, LabelPairs
 from routing.master.admin.key_status import key_metrics
+from routing.master.admin.kv_event_status import KvEventStatus, kv_event_metrics
 from routing.master.admin.prediction_metrics import prediction_metrics
 from routing.master.admin.queue_metrics import queue_metrics
 from routing.master.admin.replica_metrics import ReplicaKey, load_report_metrics, replica_metrics
@@ -63,6 +65,10 @@ _HELP = {
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",
+    "prefixes_sent": "Prompt prefixes told to other hosts.",
+    "prefixes_applied": "Prompt prefixes of other hosts that were noted.",
+    "prefixes_left_out": "Prompt prefixes not told or not noted: too many at once, or Redis was away.",
+    "prefix_messages_refused": "Messages about prompt prefixes that could not be read.",
 }
 
 NO_RESTARTS = RestartStatus(False, 0, 0, [])
@@ -89,9 +95,11 @@ def render(
     certificate: CertificateStatus | None = None,
     accelerators: Iterable[AcceleratorSpec] = (),
     restarts: RestartStatus = NO_RESTARTS,
+    kv_events: Iterable[KvEventStatus] = (),
 ) -> bytes:
     """The whole page. ``snapshots`` and ``accelerators``: of the table. ``drained``: replicas with an
-    emergency drain, and the seconds left. ``certificate``: of the listener, with TLS."""
+    emergency drain, and the seconds left. ``certificate``: of the listener, with TLS. ``kv_events``: of
+    replicas that are listened to."""
     found = [worker.report for worker in workers] + [leaving.report for leaving in restarts.leaving]
     reports = [report for report in found if report is not None]
     out = Exposition()
@@ -110,6 +118,7 @@ def render(
     prediction_metrics(out, fleets)
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
+    kv_event_metrics(out, kv_events)
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
     help_text = "Seconds until the replica's emergency drain at this proxy ends; only while there is one."
     out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)
@@ -194,6 +203,8 @@ def _proxy_metrics(
     )
     evicted = totals.evicted_clients + sum(r.evicted_clients for r in reports)
     counter("evicted_connections", "Idle client connections closed to make room for new ones.", evicted)
+    for name in PREFIX_COUNTERS:
+        counter(name, _HELP[name], totals.prefixes[name] + sum(getattr(r, name) for r in reports))
 
 
 def _capacity_metrics(out: Exposition, workers: list[WorkerStatus]) -> None:

@@ -1,6 +1,6 @@
 """Status page (``/status``), its rows: workers, and replicas as all workers see them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from routing.contract.learned_service import combined_scale
@@ -8,6 +8,7 @@ from routing.contract.table import FleetSnapshot
 from routing.contract.telemetry import LearnedScale
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
+from routing.master.admin.kv_event_status import KvEventStatus, kv_event_row
 from routing.master.admin.metrics import WorkerStatus
 from routing.master.admin.prediction_metrics import prediction_row
 
@@ -85,14 +86,17 @@ def replica_rows(
     workers: list[WorkerStatus],
     drains: Sequence[EmergencyDrain],
     now: float,
+    kv_events: Mapping[tuple[str, str], KvEventStatus],
 ) -> list[dict[str, Any]]:
     """One row for each replica: in how many workers it is eligible, why not in the others, and how many
-    workers send it requests, and how fast it is, as they have learned it."""
+    workers send it requests, and how fast it is, as they have learned it. ``kv_events``: by fleet and
+    replica."""
     expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
     scales = _scales(fleet, workers)
     rows = []
     for spec in snapshot.replicas:
         seen = _states(fleet, spec.name, answers)
+        heard = kv_events.get((fleet, spec.name))
         reasons = [reason for state in seen for reason in state.reasons]
         left_s = expiry[spec.name] - now if spec.name in expiry else None
         if left_s is not None:
@@ -113,6 +117,7 @@ def replica_rows(
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
                 "learned": _learned(scales.get(spec.uid, ())),
+                "kv_events": None if heard is None else kv_event_row(heard),
             }
         )
     return rows

@@ -4,6 +4,7 @@ Importing the Redis client takes several times as long as the rest of a worker. 
 the background, while a successor already serves from the master's cached table.
 """
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -11,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from routing.contract import redis_keys
+from routing.worker.config.prefix_exchange import PrefixExchange
 from routing.worker.config.slices import in_slices
 from routing.worker.config.sticky_redis import RedisStickyStore
 from routing.worker.config.subscriber import REDIS_ERRORS, Subscriber, connect
@@ -39,6 +41,7 @@ class ControlPlaneClient:
         self._subscriber = Subscriber(self._client, worker, applier, rng, on_connected)
         self.sticky_store = RedisStickyStore(self._client, lambda: self.connected)
         """Sticky ids, shared with the proxies of other hosts."""
+        self._prefixes = PrefixExchange(self._client, applier.table, lambda: self.connected)
 
     @property
     def connected(self) -> bool:
@@ -49,8 +52,11 @@ class ControlPlaneClient:
         return self._subscriber.confirmed_at
 
     async def run(self) -> None:
-        """Follow the table until cancelled."""
-        await self._subscriber.run()
+        """Follow the table, and exchange prompts' prefixes with other hosts, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._subscriber.run())
+            tasks.create_task(self._prefixes.tell())
+            tasks.create_task(self._prefixes.hear())
 
     async def report(self, report: bytes, draining: bool) -> bool:
         """Store one report, if Redis can be reached, and read how many proxies share the limits. Returns

@@ -14,12 +14,14 @@ from typing import Protocol
 from routing.contract.telemetry import FleetCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from routing.proxy import Proxy
+from routing.shared.prefix_news import PrefixNews
 from routing.worker.config.fleet_reports import fleet_reports
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.overload_monitor import OverloadMonitor
 
 EVERY_S = 1.0
 SOFTWARE = f"switchyard {VERSION}"
+_NO_NEWS = PrefixNews()
 
 
 class ReportLink(Protocol):
@@ -82,6 +84,8 @@ class Reporter:
         now = time.monotonic()
         known_at = self._link.confirmed_at
         clients = self._proxy.connection_limit
+        prefixes = self._applier.table.prefixes
+        news = _NO_NEWS if prefixes is None else prefixes.news
         return WorkerReport(
             worker=self._worker,
             incarnation=self._incarnation,
@@ -111,6 +115,10 @@ class Reporter:
             open_fds=self._overload.in_use,
             max_fds=self._overload.limit,
             short_of=self._overload.short_of,
+            prefixes_sent=news.sent,
+            prefixes_applied=news.applied,
+            prefixes_left_out=news.left_out,
+            prefix_messages_refused=news.refused,
             fleets=fleets,
             keys=self._proxy.key_quotas.report(),
             accelerators=self._applier.table.memory.counters(),
