@@ -54,23 +54,35 @@ class Odds:
         self._first, self._first_by_load = first, first_by_load
         self._first_left = log(first_token_left_s) - first_alike if first is not None else 0.0
 
-    def at(self, replica: Replica, slack: float = 0.0) -> float:
-        """The chance that all that is due comes in time there, 0 to 1. ``slack``: logarithm of how many times
-        the time that is left there is."""
+    def times(self, replica: Replica) -> tuple[float, float]:
+        """What is expected of it there, before any error: of its completion and its first token, each in a
+        unit of its own, 0 if it does not matter."""
+        completion = expected_seconds(replica, self._work) if self._completion is not None else 0.0
+        if self._first is None:
+            return completion, 0.0
+        pace = replica.seconds_per_work / replica.ramp
+        return completion, pace * float((replica.load + 1) ** self._first_by_load)
+
+    def chance(self, times: tuple[float, float], slack: float = 0.0) -> float:
+        """The chance that all that is due comes in time where these are its :meth:`times`, 0 to 1. ``slack``:
+        logarithm of how many times the time that is left there is."""
         chance = 1.0
-        if self._completion is not None:
-            expected_s = expected_seconds(replica, self._work)
-            chance = self._completion.share_within(self._left + slack - log(expected_s or _LEAST_S))
-        if self._first is not None:
-            pace = replica.seconds_per_work / replica.ramp
-            by_load = log((pace or _LEAST_S) * (replica.load + 1) ** self._first_by_load)
-            chance = min(chance, self._first.share_within(self._first_left + slack - by_load))
+        completion, first = self._completion, self._first
+        if completion is not None:
+            chance = completion.share_within(self._left + slack - log(times[0] or _LEAST_S))
+        if first is not None:
+            chance = min(chance, first.share_within(self._first_left + slack - log(times[1] or _LEAST_S)))
         return chance
+
+    def at(self, replica: Replica) -> float:
+        """The chance at a replica."""
+        return self.chance(self.times(replica))
 
     def sensitivity(self, replica: Replica) -> float:
         """By how much the chance falls there if everything takes a little longer: its derivative by the
         logarithm of the time."""
-        return (self.at(replica, _STEP) - self.at(replica, -_STEP)) / (2 * _STEP)
+        times = self.times(replica)
+        return (self.chance(times, _STEP) - self.chance(times, -_STEP)) / (2 * _STEP)
 
     def met(self, seconds: float, first_token_s: float) -> bool:
         """Whether a request that took so long was in time."""

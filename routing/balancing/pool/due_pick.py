@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 from routing.balancing.learning.odds import Odds
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.sampling import sample
+from routing.balancing.strategies.sampling import SAMPLE
 
 ENOUGH = 0.9
 """Chance of being in time that nobody asks for more of."""
@@ -71,32 +71,44 @@ def worth_it(
 ) -> list[Replica]:
     """Those of the candidates that are to be taken instead of the strategy's ``own`` choice; empty: none.
     ``only_free``: the request is not to wait for a slot there."""
-    chance = odds.at(own)
-    trust = odds.trust
-    if chance + LEAST_WORTH > ENOUGH or trust <= LEAST_WORTH:
+    own_times = odds.times(own)
+    chance, trust = odds.chance(own_times), odds.trust
+    most = trust * (ENOUGH - chance)
+    if most < LEAST_WORTH:
         return []
     base, harm = congestion(own), own.due_sensitivity
     pays = PAYS * base or 1.0
     found: list[tuple[float, Replica]] = []
     best = LEAST_WORTH
-    for replica in sample(candidates, rng):
+    for replica in _looked_at(candidates, rng):
         slots = replica.concurrency
         if only_free and slots is not None and replica.load >= slots:
             continue
-        worth = trust * (min(odds.at(replica), ENOUGH) - chance)
-        if worth < best - ALIKE:
+        # What decides most cheaply comes first.
+        times = odds.times(replica)
+        if times[0] >= own_times[0] and times[1] >= own_times[1]:
             continue
-        more = congestion(replica) - base
-        if more > 0.0:
-            worth -= more / pays
+        price = max(0.0, congestion(replica) - base) / pays
         more = replica.due_sensitivity - harm
         if more > 0.0:
-            worth -= HARM * more
+            price += HARM * more
+        if most - price < best - ALIKE:
+            continue
+        worth = trust * (min(odds.chance(times), ENOUGH) - chance) - price
         if worth >= best - ALIKE and worth >= LEAST_WORTH:
             best = max(best, worth)
             found.append((worth, replica))
     least = best - ALIKE
     return [replica for worth, replica in found if worth >= least]
+
+
+def _looked_at(candidates: Sequence[Replica], rng: Random) -> Sequence[Replica]:
+    """All of a few, else some drawn at random: each costs more than in a strategy's loop."""
+    size = len(candidates)
+    if size <= SAMPLE:
+        return candidates
+    draw = rng.random
+    return [candidates[int(draw() * size)] for _ in range(SAMPLE)]
 
 
 def note(replica: Replica, odds: Odds) -> None:

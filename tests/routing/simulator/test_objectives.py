@@ -55,7 +55,7 @@ def test_what_was_in_time() -> None:
 
 @pytest.mark.parametrize("value", ["0", "x", "8:0", "8:2", "-1", "1.5y", ""])
 def test_a_wrong_deadline_is_refused_with_what_to_write(value: str) -> None:
-    with pytest.raises(BadSimulationOptions, match="as in 8, 2.5x or 8:0"):
+    with pytest.raises(BadSimulationOptions, match=r"as in 8, 2\.5x or 8:0"):
         options(f"--deadline={value}")
 
 
