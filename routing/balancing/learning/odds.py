@@ -57,10 +57,12 @@ class Odds:
     def times(self, replica: Replica) -> tuple[float, float]:
         """What is expected of it there, before any error: of its completion and its first token, each in a
         unit of its own, 0 if it does not matter."""
-        completion = expected_seconds(replica, self._work) if self._completion is not None else 0.0
+        # As strategies do, and for their reason: whoever takes the least of what was learned takes what is
+        # too low by chance, unless that is left out of it.
+        pace = replica.cost
+        completion = expected_seconds(replica, self._work, pace=pace) if self._completion is not None else 0.0
         if self._first is None:
             return completion, 0.0
-        pace = replica.seconds_per_work / replica.ramp
         return completion, pace * float((replica.load + 1) ** self._first_by_load)
 
     def chance(self, times: tuple[float, float], slack: float = 0.0) -> float:

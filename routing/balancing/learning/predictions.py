@@ -39,8 +39,8 @@ from routing.contract.telemetry import SparseSketch
 EVERY_S = 0.5
 LEAST_S = 1e-6
 """Seconds at least, where logarithms are taken of them."""
-TRUSTED = 5.0
-"""Of how many measurements it is worth that chances are taken to be right."""
+TRUSTED = 1.0, 5.0
+"""Of how many measurements it is worth that chances are right on the whole, and their differences."""
 USUAL_PART = 0.1
 """Of a usual request that passes before its first token, while none has been measured."""
 
@@ -103,7 +103,7 @@ class Predictions:
         self._completion = Residuals(), Residuals()
         """Of requests whose length is not told, and of those whose is."""
         self._first_token = Residuals()
-        self._trust = DecayedRegression((0.0, 1.0), (TRUSTED, TRUSTED))
+        self._trust = DecayedRegression((0.0, 1.0), TRUSTED)
         """Whether requests were in time, by their chance."""
         self._part = DecayedRegression((log(USUAL_PART), 0.0, 0.0), (0.01, 1.0, 1.0))
 

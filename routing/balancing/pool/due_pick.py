@@ -24,6 +24,11 @@ The price is what the others lose, in the same unit. It has two parts:
   it. Where all requests need the same fast replicas it is high, and they are spread by the strategy: whoever
   is moved there is in time at the cost of another.
 
+So many are exceptions at most as :data:`MOST_MOVED` says: if more go elsewhere than the strategy sends them,
+what a replica must be worth rises with their share, and those with most to gain go first. If nearly all would
+gain by the same move, as where nothing tells large requests from small ones, the fast replicas' speed is soon
+not what it was, and the gain is at others' cost.
+
 A request that is late wherever it goes gains nothing, so it takes no place from one that has a chance. That
 it would is what makes serving the most urgent first collapse under overload (the domino effect).
 
@@ -45,7 +50,7 @@ from routing.balancing.strategies.sampling import SAMPLE
 
 ENOUGH = 0.9
 """Chance of being in time that nobody asks for more of."""
-LEAST_WORTH = 0.2
+LEAST_WORTH = 0.25
 """Of a replica, for the strategy's choice not to be taken."""
 ALIKE = 0.05
 """Replicas whose worth differs by no more are left to the strategy."""
@@ -53,6 +58,9 @@ PAYS = 0.3
 """How much more congested a replica may be for a gain of 1, in parts."""
 HARM = 3.0
 """How much longer the requests at a replica take for a place there, as a logarithm, added up."""
+MOST_MOVED = 0.07
+"""Share of the requests that are due: what goes elsewhere beyond that has to be worth more."""
+_SHARE_RENEWAL = 0.01
 RENEWAL = 0.05
 """Share of the newest request in a replica's mean sensitivity."""
 
@@ -66,20 +74,42 @@ class Due(NamedTuple):
     """The first token of its stream should have come."""
 
 
+class MovedShare:
+    """How many of a fleet's requests that are due go elsewhere than the strategy would send them."""
+
+    __slots__ = ("_share",)
+
+    def __init__(self) -> None:
+        self._share = 0.0
+
+    def count(self, moved: bool) -> None:
+        self._share += _SHARE_RENEWAL * (moved - self._share)
+
+    @property
+    def least_worth(self) -> float:
+        """What it takes now: more if many were moved lately."""
+        return LEAST_WORTH * max(1.0, self._share / MOST_MOVED)
+
+
 def worth_it(
-    own: Replica, candidates: Sequence[Replica], odds: Odds, rng: Random, only_free: bool
+    own: Replica,
+    candidates: Sequence[Replica],
+    odds: Odds,
+    rng: Random,
+    only_free: bool,
+    least_worth: float = LEAST_WORTH,
 ) -> list[Replica]:
     """Those of the candidates that are to be taken instead of the strategy's ``own`` choice; empty: none.
-    ``only_free``: the request is not to wait for a slot there."""
+    ``only_free``: the request is not to wait for a slot there. ``least_worth``: see :class:`MovedShare`."""
     own_times = odds.times(own)
     chance, trust = odds.chance(own_times), odds.trust
     most = trust * (ENOUGH - chance)
-    if most < LEAST_WORTH:
+    if most < least_worth:
         return []
     base, harm = congestion(own), own.due_sensitivity
     pays = PAYS * base or 1.0
     found: list[tuple[float, Replica]] = []
-    best = LEAST_WORTH
+    best = least_worth
     for replica in _looked_at(candidates, rng):
         slots = replica.concurrency
         if only_free and slots is not None and replica.load >= slots:
@@ -95,7 +125,7 @@ def worth_it(
         if most - price < best - ALIKE:
             continue
         worth = trust * (min(odds.chance(times), ENOUGH) - chance) - price
-        if worth >= best - ALIKE and worth >= LEAST_WORTH:
+        if worth >= best - ALIKE and worth >= least_worth:
             best = max(best, worth)
             found.append((worth, replica))
     least = best - ALIKE

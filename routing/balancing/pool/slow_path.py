@@ -63,6 +63,7 @@ class SlowPath:
         """Of replicas whose speed is doubted."""
         self.closed = False
         """Whether the fleet was removed."""
+        self._moved_share = due_pick.MovedShare()
         self._endpoints = endpoints
         self._search = search
         self._outlier_detector = detector
@@ -221,7 +222,9 @@ class SlowPath:
     ) -> Replica:
         """The strategy's ``own`` choice, unless the request is likelier in time at another."""
         only_free = turn == ANY_SLOT or not self.terms.strategy.weighs_waiting
-        found = due_pick.worth_it(own, candidates, odds, self._rng, only_free)
+        moved = self._moved_share
+        found = due_pick.worth_it(own, candidates, odds, self._rng, only_free, moved.least_worth)
+        moved.count(bool(found))
         if found:
             self._counters.picked_in_time += 1
             own = self._search.pick_again(found, True, work, now)

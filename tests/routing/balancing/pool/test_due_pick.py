@@ -7,7 +7,7 @@ import pytest
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.learning.predictions import EVERY_S
-from routing.balancing.pool.due_pick import Due
+from routing.balancing.pool.due_pick import LEAST_WORTH, Due, MovedShare
 from routing.balancing.pool.pool import Pool
 
 SLOW, FAST = "r0", "r1"
@@ -117,23 +117,11 @@ def test_a_first_token_is_due_as_well(make_pool) -> None:
     assert names(pool, now, due=Due(first_token=now + 5.0)) == {SLOW: 2, FAST: 2}
 
 
-def trust_after(pool: Pool, took: dict[str, float]) -> float:
-    """Requests that are due in 2 s, and take so long at each replica."""
-    now = taught(pool)
-    for _ in range(150):
-        attempt = pool.begin(1.0, now, due=Due(now + 2.0))
-        assert isinstance(attempt, Attempt)
-        seconds = took[attempt.replica.name]
-        is_late = seconds >= 2.0
-        attempt.settle(Outcome.CANCELLED if is_late else Outcome.SUCCESS, now + min(seconds, 2.0))
-        now += EVERY_S
-    odds = pool.speed.predictions.odds(1.0, True, 1.0, 2.0, 2.0)
-    assert odds is not None
-    return odds.trust
-
-
-def test_chances_that_come_true_are_believed_and_others_are_not(make_pool) -> None:
-    """Where a deadline says itself how large a request is, what looks late by its estimate is not."""
-    first, second = (make_pool(2, strategy="round_robin", slow_start_s=0) for _ in range(2))
-    assert trust_after(first, SECONDS) > 0.9
-    assert trust_after(second, {SLOW: 1.9, FAST: 2.0}) < 0.8
+def test_if_many_go_elsewhere_it_takes_more_to_be_one_of_them() -> None:
+    moved = MovedShare()
+    for number in range(1000):
+        moved.count(number % 20 == 0)
+    assert moved.least_worth == LEAST_WORTH
+    for number in range(1000):
+        moved.count(number % 5 == 0)
+    assert moved.least_worth > 1.5 * LEAST_WORTH
