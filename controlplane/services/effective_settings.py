@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from routing.contract.defaults import with_defaults
-from routing.contract.policy import RESERVED_POLICY_FIELDS, Policy
+from routing.contract.policy import Policy
 from routing.contract.probe import Probe
 from routing.contract.table import Tls
 
@@ -29,10 +29,9 @@ def tls_of(stored: Mapping[str, Any]) -> Tls:
 
 
 def effective(value: Policy | Probe | Tls) -> SettingValues:
-    """Every field with its value, without those that are reserved."""
+    """Every field with its value."""
     fields: SettingValues = msgspec.to_builtins(value)
-    reserved = RESERVED_POLICY_FIELDS if isinstance(value, Policy) else frozenset()
-    return {name: value for name, value in fields.items() if name not in reserved}
+    return fields
 
 
 def merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> SettingValues:

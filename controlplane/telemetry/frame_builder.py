@@ -5,7 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import key_traffic, learned_service, reported_load, state_text
+from controlplane.telemetry import (
+    key_traffic,
+    learned_service,
+    prediction_accuracy,
+    reported_load,
+    state_text,
+)
 from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
     WINDOW_S,
@@ -145,6 +151,7 @@ def _fleet_frame(
         workers=len(merged.workers),
         workers_current=sum(not _older(applied, row.version) for applied in numbers.applied.values()),
         serves=learned_service.serves(numbers.shape, row.serves),
+        predictions=prediction_accuracy.predictions(numbers.told),
     )
 
 

@@ -154,6 +154,25 @@ class ServesLive(msgspec.Struct, kw_only=True):
     """How far replicas are taken for batching servers: 0 (they have slots) to 1."""
 
 
+class PredictedLive(msgspec.Struct, kw_only=True):
+    """How far predictions of one kind were off, over all workers since they began."""
+
+    compared: int
+    """Requests: a sample."""
+    error_percent: float
+    """Median error of the predicted time, in percent of what it took."""
+    within_percent: float
+    """How many ended within the interval that was predicted for 80 % of them."""
+
+
+class PredictionsLive(msgspec.Struct, kw_only=True):
+    """How good a fleet's predictions are."""
+
+    completion: PredictedLive
+    first_token: PredictedLive | None
+    """``None``: no stream has told its tokens."""
+
+
 class ReplicaLive(msgspec.Struct, kw_only=True):
     name: str
     eligible: bool
@@ -314,6 +333,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     """How many of the live workers route from this fleet's newest snapshot."""
     serves: ServesLive | None = None
     """How its replicas serve under load; ``None``: no proxy tells."""
+    predictions: PredictionsLive | None = None
+    """``None``: none was compared yet."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

@@ -130,7 +130,7 @@ class FleetNumbers:
     refused: dict[str, str] = field(default_factory=dict)
     """Worker → why it did not take a newer snapshot."""
     told: list[FleetCounters] = field(default_factory=list)
-    """The reports of it, which say how its replicas serve under load."""
+    """The reports of it, which say how its replicas serve under load, and how good predictions were."""
     replicas: dict[str, ReplicaNumbers] = field(default_factory=dict)
     """By uid."""
 

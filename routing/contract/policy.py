@@ -96,12 +96,10 @@ class Locality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
-    """A service-level objective. Reserved: not implemented yet."""
+    """Service-level objective: what requests are routed by, besides the strategy."""
 
-    latency_s: float | None = None
     first_token_s: float | None = None
-    percentile: float = 99.0
-    availability_percent: float = 99.9
+    """Within so many seconds of a request the first token of its stream should come; ``None``: whenever."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,5 +124,5 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     slo: Slo = Slo()
 
 
-RESERVED_POLICY_FIELDS = frozenset({"slo"})
-"""Agreed and stored, not yet implemented: setting one in a file or by the API is an error."""
+RESERVED_SLO_FIELDS = frozenset({"availability_percent", "latency_s", "percentile"})
+"""Agreed, not yet implemented: setting one in a file or by the API is an error."""

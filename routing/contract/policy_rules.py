@@ -24,7 +24,7 @@ from routing.contract.field_rules import (
     shown_number,
 )
 from routing.contract.policy import (
-    RESERVED_POLICY_FIELDS,
+    RESERVED_SLO_FIELDS,
     Cold,
     HalfClose,
     Policy,
@@ -186,6 +186,20 @@ LOCALITY = Section(
     },
 )
 
+SLO = Section(
+    words="Service-level objective: how soon requests should be served. They go where that is likelier.",
+    what="an objective",
+    fields={
+        "first_token_s": seconds(
+            "Within this time of a request the first token of its stream should come. Not set: no objective.",
+            0.001,
+            3600,
+            nullable=True,
+        ),
+    },
+    reserved=RESERVED_SLO_FIELDS,
+)
+
 POLICY = Section(
     words="How requests of the fleet are routed: strategy, limits, retries, ejection, queue.",
     what="a policy",
@@ -215,8 +229,8 @@ POLICY = Section(
         ),
         "queue": QUEUE,
         "locality": LOCALITY,
+        "slo": SLO,
     },
-    reserved=RESERVED_POLICY_FIELDS,
 )
 
 

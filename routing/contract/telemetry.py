@@ -145,6 +145,8 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Share of what is known of the growth that was measured, 0 to 1; the rest is assumed."""
     growth_measured: float = 0.0
     """How many measurements that rests on, each counting less as it ages. Of this worker alone."""
+    picked_in_time: int = 0
+    """Requests that went to another replica than the strategy's choice, where they were likelier in time."""
     predictions_within: int = 0
     """Sampled responses that were complete within the interval predicted for 80 % of them."""
     first_token_predictions_within: int = 0

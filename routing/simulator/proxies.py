@@ -13,6 +13,7 @@ from routing.balancing.admission.admission_queue import LOOK_EVERY_S, AdmissionQ
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, Attempt, Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.table import FleetSnapshot
@@ -39,14 +40,17 @@ class SimulatedProxy:
         site: str = "",
         away_s: Mapping[str, float] | None = None,
         connections: Connections | None = None,
+        knows_due: bool = True,
     ) -> None:
         """``nodes``: by the replicas' uids. ``away_s``: how far those are that are not at hand.
-        ``connections``: where opening one takes time."""
+        ``connections``: where opening one takes time. ``knows_due``: whether it is told when requests are
+        due."""
         self.engine = engine
         self.nodes = nodes
         self.site = site
         self.away_s = away_s or {}
         self.connections = connections
+        self.knows_due = knows_due
         self.pool = pool
         self.workers: Sequence[SimulatedProxy] = (self,)
         """Those of the same proxy, by their numbers."""
@@ -101,15 +105,14 @@ def hashes(pool: Pool, request: Request) -> tuple[int, ...]:
 class SimulatedExchange:
     """One request at one proxy: gets the server's events, and waits in the queue."""
 
-    __slots__ = ("_attempt", "_key", "_node", "_proxy", "_request", "_ticket", "_tried", "_until")
+    __slots__ = ("_attempt", "_due", "_key", "_node", "_proxy", "_request", "_ticket", "_tried")
 
     def __init__(self, proxy: SimulatedProxy, request: Request) -> None:
         self._proxy = proxy
         self._request = request
         self._attempt: Attempt | None = None
         self._key: tuple[int, ...] = ()
-        self._until = inf
-        """When its client stops waiting."""
+        self._due: Due | None = None
         self._node: Node
         self._ticket: Ticket | None = None
         self._tried: tuple[Replica, ...] = ()
@@ -118,8 +121,10 @@ class SimulatedExchange:
         request = self._request
         if request.key:
             self._key = hashes(self._proxy.pool, request)
+        first_token_s = self._proxy.pool.first_token_s if request.output_tokens else 0.0
+        if self._proxy.knows_due and (request.deadline_s < inf or first_token_s):
+            self._due = Due(now + request.deadline_s, now + first_token_s if first_token_s else inf)
         if request.deadline_s < inf:
-            self._until = now + request.deadline_s
             self._proxy.engine.at(now + request.deadline_s, self._client_leaves)
         self._try(now)
 
@@ -127,8 +132,8 @@ class SimulatedExchange:
 
     def _try(self, now: float, again: bool = False) -> None:
         """``again``: after a failed attempt, which is what its client gets in the end."""
-        pool, until = self._proxy.pool, self._until
-        found = pool.begin(self._request.estimate, now, self._tried, key=self._key, until=until)
+        pool = self._proxy.pool
+        found = pool.begin(self._request.estimate, now, self._tried, key=self._key, due=self._due)
         if isinstance(found, Attempt):
             self._send(found, now)
         elif not found.max_wait_s or not self._line_up(found, now):
@@ -233,7 +238,7 @@ class SimulatedExchange:
         assert ticket is not None
         turn = DEQUEUED if patient else ANY_SLOT
         work, since = self._request.estimate, ticket.since
-        begin = partial(pool.begin, work, now, self._tried, turn, since, self._key, self._until)
+        begin = partial(pool.begin, work, now, self._tried, turn, since, self._key, self._due)
         found = pool.admission.look(ticket, begin)
         if isinstance(found, Rejection) and found.max_wait_s:
             return False

@@ -12,8 +12,12 @@ from routing.simulator.requests import ANSWERED, Request
 class Result:
     """One strategy's run. Latencies are of requests that were answered, in seconds, ascending."""
 
-    def __init__(self, strategy: str, requests: Sequence[Request]) -> None:
+    def __init__(
+        self, strategy: str, requests: Sequence[Request], first_token_s: float | None = None
+    ) -> None:
+        """``first_token_s``: the fleet's objective."""
         self.strategy = strategy
+        self.first_token_s = first_token_s
         self.requests = requests
         self.latencies = sorted(request.latency_s for request in requests if request.end == ANSWERED)
         self.ends = Counter(request.end for request in requests)
@@ -54,7 +58,8 @@ class Result:
 
     def since(self, from_s: float) -> "Result":
         """Of the requests that arrived from this second on."""
-        later = Result(self.strategy, [request for request in self.requests if request.at_s >= from_s])
+        requests = [request for request in self.requests if request.at_s >= from_s]
+        later = Result(self.strategy, requests, self.first_token_s)
         later.events, later.wall_s = self.events, self.wall_s
         later.counters = self.counters
         return later

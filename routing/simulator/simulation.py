@@ -48,6 +48,8 @@ class Setting:
     """Whether the proxies know how many they are, as those of one control plane do, and share limits out."""
     connect_s: float = 0.0
     """What opening a connection to a replica takes; 0: connections are not simulated."""
+    knows_due: bool = True
+    """Whether the proxies know deadlines, and go by the fleet's objective."""
 
 
 def simulate(
@@ -77,7 +79,7 @@ def _run(world: World, setting: Setting, strategy: str, progress: ProgressCallba
     _feed(engine, setting.workload.requests(setting.traffic, setting.fleet), arrive, requests)
     began = time.perf_counter()
     engine.run()
-    result = Result(strategy, requests)
+    result = Result(strategy, requests, setting.policy.slo.first_token_s)
     result.events, result.wall_s = engine.events, time.perf_counter() - began
     result.counters = [proxy.pool.report(engine.now) for proxy in world.proxies]
     return result
@@ -95,7 +97,9 @@ def _proxies(world: World, setting: Setting) -> Callable[[Request], None]:
         away_s = world.fleet.away_s(site)
         name, resources = f"proxy {number}", world.resources
         workers = [
-            SimulatedProxy(world.engine, pool, world.nodes, site, away_s, _connections(setting))
+            SimulatedProxy(
+                world.engine, pool, world.nodes, site, away_s, _connections(setting), setting.knows_due
+            )
             for pool in pools(world.snapshot, setting.workers, share, site, seed, name, resources)
         ]
         for worker in workers:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from routing.simulator.objectives import in_time
 from routing.simulator.results import Result
 from routing.simulator.token_results import cached_share, token_figures
 
@@ -10,6 +11,8 @@ _TOKENS = ("p99 first token ms", "p99 ms/token", "p99 ms between tokens")
 
 
 _CACHED = "prompt cached"
+_DEADLINES = "deadlines met"
+_FIRST_TOKENS = "first tokens in time"
 
 
 def table(results: Sequence[Result]) -> str:
@@ -21,6 +24,13 @@ def table(results: Sequence[Result]) -> str:
     cached = [cached_share(result.requests) for result in results]
     if any(share is not None for share in cached):
         rows = [(*row, more) for row, more in zip(rows, [_CACHED, *map(_share, cached)], strict=True)]
+    met = [in_time(result.requests, result.first_token_s) for result in results]
+    for head, column in (
+        (_DEADLINES, [one.deadlines_met for one in met]),
+        (_FIRST_TOKENS, [one.first_tokens_in_time for one in met]),
+    ):
+        if any(share is not None for share in column):
+            rows = [(*row, more) for row, more in zip(rows, [head, *map(_share, column)], strict=True)]
     return _aligned(rows)
 
 

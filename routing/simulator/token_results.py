@@ -12,6 +12,7 @@ Three series beside latency, each over the requests that were answered:
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from routing.simulator.objectives import in_time
 from routing.simulator.requests import ANSWERED, Request
 from routing.simulator.results import Result, quantile
 
@@ -45,11 +46,15 @@ def cached_share(requests: Sequence[Request]) -> float | None:
 
 
 def figures(result: Result) -> dict[str, str | int | float]:
-    """All that is written in JSON: latencies, and where answers had tokens, what became of those."""
+    """All that is written in JSON: latencies, and where answers had tokens or objectives, what became of
+    those."""
     tokens = token_figures(result.requests)
     cached = cached_share(result.requests)
     found = result.figures() | (tokens._asdict() if tokens is not None else {})
-    return found if cached is None else found | {"cached_share": cached}
+    if cached is not None:
+        found |= {"cached_share": cached}
+    due = in_time(result.requests, result.first_token_s)._asdict()
+    return found | {name: value for name, value in due.items() if value is not None}
 
 
 def _p99(values: Iterable[float]) -> float:

@@ -2,7 +2,9 @@
 
 Prints, for each strategy and pool size, microseconds of CPU for the strategy's loop alone and for
 begin + settle together, with 8 requests in flight, with one worker and with a second one beside it
-in the shared counts; then for begin + settle where replicas are full (tests/benchmarks/full_pools.py).
+in the shared counts; then for begin + settle where replicas are full (tests/benchmarks/full_pools.py), and
+of requests that are due: far from now, so that the strategy's choice stands, and soon, so that all that are
+looked at are compared.
 Figures are the least and the median of 7 rounds; compare runs of one machine only.
 """
 
@@ -11,11 +13,14 @@ import os
 import platform
 import time
 from collections import deque
+from functools import partial
+from math import inf
 from random import Random
 from statistics import median
 
 from routing.balancing import strategies
 from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.pool import Pool
 from routing.contract.policy import Policy
 from routing.contract.table import FleetSnapshot, ReplicaSpec
@@ -129,6 +134,41 @@ def where_full(names: list[str]) -> None:
             print(f"{strategy:22}{size:>9}   {'   '.join(figures)}")
 
 
+def make_due(strategy: str, size: int) -> Pool:
+    """A pool whose predictions are known: completions and first tokens."""
+    pool, now = make_pool(strategy, size, None, None), 1.0
+    for number in range(100):
+        attempt = pool.begin(1.0, now, due=Due(now + 60.0))
+        attempt.heard(now + 0.002, 1)
+        attempt.settle(Outcome.SUCCESS, now + 0.010 + 0.0001 * (number % 50), 10)
+        now += 0.5
+    pool.refresh(now)
+    return pool
+
+
+def begin_due(pool: Pool, left_s: float, first_token_s: float) -> float:
+    """Seconds a request, as :func:`begin_and_settle`, of those that are due."""
+    now, cancelled = 60.0, Outcome.PREVENTED
+    begin = time.process_time()
+    for _ in range(REQUESTS // 4):
+        now += 0.0001
+        pool.begin(1.0, now, due=Due(now + left_s, now + first_token_s)).settle(cancelled, now)
+    return (time.process_time() - begin) / (REQUESTS // 4)
+
+
+def where_due(names: list[str]) -> None:
+    print("\nbegin+settle of requests that are due")
+    print(f"{'strategy':22}{'replicas':>9}   {'in 60 s':13}   {'soon':13}   first token, soon")
+    for strategy in names:
+        for size in (16, 64, 1000):
+            pool = make_due(strategy, size)
+            figures = [
+                least_and_median(partial(begin_due, left_s=left_s, first_token_s=first_s), pool)
+                for left_s, first_s in ((60.0, inf), (0.011, inf), (60.0, 0.0021))
+            ]
+            print(f"{strategy:22}{size:>9}   {'   '.join(figures)}")
+
+
 def main() -> None:
     names = asked_for()
     print(
@@ -136,6 +176,7 @@ def main() -> None:
     )
     usual(names)
     where_full(names)
+    where_due(names)
 
 
 if __name__ == "__main__":

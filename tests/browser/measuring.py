@@ -46,6 +46,7 @@ class Measuring:
         """Of every fleet, as what follows."""
         self.sites: list[frames.SiteLive] = []
         self.serves: frames.ServesLive | None = None
+        self.predictions: frames.PredictionsLive | None = None
         self.learned: dict[str, frames.LearnedLive] = {}
         """By replica."""
         self.would_refuse: int | None = None
@@ -215,6 +216,7 @@ class Measuring:
             workers=self.workers,
             workers_current=self.workers,
             serves=self.serves,
+            predictions=self.predictions,
         )
 
     def _overview(self, each: list[frames.FleetFrame], at: float) -> frames.OverviewFrame:

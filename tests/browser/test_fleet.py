@@ -6,7 +6,13 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from controlplane.telemetry.frames import LearnedLive, ReportedLive, ServesLive
+from controlplane.telemetry.frames import (
+    LearnedLive,
+    PredictedLive,
+    PredictionsLive,
+    ReportedLive,
+    ServesLive,
+)
 from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.reach import reaches_all
@@ -217,6 +223,23 @@ def test_what_is_learned_stands_in_each_row_and_how_they_serve_beside(
         expect(serves).to_have_text(measuring.serves.words + measuring.serves.how_known)
     finally:
         measuring.learned, measuring.serves = {}, None
+
+
+def test_how_good_predictions_are_stands_beside_the_policy(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring
+) -> None:
+    try:
+        page = open_page(f"/fleets/{new_fleet()}")
+        cell = page.locator("[data-cell='predictions']")
+        expect(cell).to_have_text("none compared yet")
+        completion = PredictedLive(compared=1234, error_percent=12.3, within_percent=81.0)
+        measuring.predictions = PredictionsLive(completion=completion, first_token=None)
+        expect(cell).to_have_text("completion ± 12 %81 % of 1,234 within their interval; 80 % is right")
+        first_token = PredictedLive(compared=50, error_percent=41.0, within_percent=79.6)
+        measuring.predictions = PredictionsLive(completion=completion, first_token=first_token)
+        expect(cell).to_contain_text("first token ± 41 %80 % of 50 within their interval")
+    finally:
+        measuring.predictions = None
 
 
 def test_a_weight_is_edited_in_its_row(

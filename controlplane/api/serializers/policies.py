@@ -6,7 +6,7 @@ from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.outcomes import OutcomeSerializer
 from controlplane.api.serializers.rule_fields import section_serializer
 from routing.balancing.strategies import registry
-from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, TIMEOUTS
+from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, SLO, TIMEOUTS
 
 
 class StrategyParametersField(serializers.DictField):
@@ -19,6 +19,7 @@ RetriesSerializer = section_serializer("Retries", RETRIES)
 EjectionSerializer = section_serializer("Ejection", EJECTION)
 QueueSerializer = section_serializer("Queue", QUEUE, QUEUE.words)
 LocalitySerializer = section_serializer("Locality", LOCALITY, LOCALITY.words)
+SloSerializer = section_serializer("Slo", SLO, SLO.words)
 
 
 class PolicyValuesSerializer(ReadOnlySerializer):
@@ -36,6 +37,7 @@ class PolicyValuesSerializer(ReadOnlySerializer):
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
     queue = QueueSerializer()
     locality = LocalitySerializer()
+    slo = SloSerializer()
 
 
 class PolicySerializer(ReadOnlySerializer):

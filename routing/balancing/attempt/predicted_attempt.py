@@ -27,4 +27,6 @@ class PredictedAttempt(Attempt):
             first_at = self._first_token_at
             first_token_s = first_at - self.started if first_at else 0.0
             self._speed.predictions.learn(self._sample, now - self.started, first_token_s)
+        elif outcome is Outcome.CANCELLED:
+            self._speed.predictions.learn_cut_off(self._sample, now - self.started)
         return bucket

@@ -10,18 +10,27 @@ Both are *intervals*: the quantiles of how far earlier predictions were off
 (:mod:`routing.balancing.learning.residuals`). What tells its length is predicted better than what does not,
 so the two have quantiles of their own.
 
+Of a request that is due at a certain time they also say how likely it is in time at a replica
+(:mod:`routing.balancing.learning.odds`). Whether it was is compared with that chance: *calibration*, a
+straight line through outcomes by chance. Its slope, 1 if chances are right, says how much of a difference in
+chance is to be believed. It is less where the time that clients allow says itself how large their requests
+are, which the estimate of their work does not know.
+
 Only a sample of requests is learned from: the first one in every :data:`EVERY_S`. The prediction is made
 when it begins, before its own load counts, and is compared with what it took when it has ended. So the
-counted errors are of true predictions. A request that fails or is cancelled is not compared.
+counted errors are of true predictions. A request that fails or is cancelled is not compared. That one was
+cancelled still says that it would have taken longer, and widens the interval.
 
-Failure mode: where clients leave before slow responses, only the others are compared.
+Failure mode: where clients leave before slow responses, only the others are compared, and of first tokens
+learned from.
 """
 
-from math import exp, log
+from math import exp, inf, log
 from typing import NamedTuple
 
 from routing.balancing.learning.decayed_regression import DecayedRegression
 from routing.balancing.learning.expected_time import expected_seconds
+from routing.balancing.learning.odds import Odds
 from routing.balancing.learning.residuals import Residuals
 from routing.balancing.replica.state import Replica
 from routing.contract.sketch import bucket_of
@@ -30,6 +39,8 @@ from routing.contract.telemetry import SparseSketch
 EVERY_S = 0.5
 LEAST_S = 1e-6
 """Seconds at least, where logarithms are taken of them."""
+TRUSTED = 1.0, 5.0
+"""Of how many measurements it is worth that chances are right on the whole, and their differences."""
 USUAL_PART = 0.1
 """Of a usual request that passes before its first token, while none has been measured."""
 
@@ -54,6 +65,10 @@ class Sample(NamedTuple):
     """What a usual request takes at this replica."""
     features: tuple[float, ...]
     first_token: Interval | None
+    odds: Odds | None
+    """Of a request that is due."""
+    chance: float
+    """Of its being in time."""
 
 
 class Accuracy:
@@ -78,7 +93,7 @@ class Accuracy:
 class Predictions:
     """Of one fleet in one worker."""
 
-    __slots__ = ("_completion", "_first_token", "_part", "completions", "due", "first_tokens")
+    __slots__ = ("_completion", "_first_token", "_part", "_trust", "completions", "due", "first_tokens")
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -88,6 +103,8 @@ class Predictions:
         self._completion = Residuals(), Residuals()
         """Of requests whose length is not told, and of those whose is."""
         self._first_token = Residuals()
+        self._trust = DecayedRegression((0.0, 1.0), TRUSTED)
+        """Whether requests were in time, by their chance."""
         self._part = DecayedRegression((log(USUAL_PART), 0.0, 0.0), (0.01, 1.0, 1.0))
 
     def completion(self, replica: Replica, work: float, told: bool) -> Interval:
@@ -100,8 +117,41 @@ class Predictions:
         usual_s = replica.seconds_per_work / replica.ramp * mean_work
         return self._first_token_of(usual_s, _features(work, mean_work, replica.load))
 
-    def sample(self, replica: Replica, work: float, told: bool, mean_work: float, now: float) -> Sample:
-        """Predict what will be learned from (:meth:`learn`): a request that has just begun there."""
+    def odds(
+        self, work: float, told: bool, mean_work: float, left_s: float, first_token_left_s: float
+    ) -> Odds | None:
+        """How likely such a request is in time, as :meth:`completion` and :meth:`first_token`. ``left_s``:
+        seconds until its end is due, ``first_token_left_s``: until its first token is; inf: never. ``None``:
+        too little is known, or it is late already."""
+        if left_s <= 0.0 or first_token_left_s <= 0.0:
+            return None
+        known, first = self._completion[told], self._first_token
+        completion = known if left_s < inf and known.known else None
+        if first_token_left_s == inf or not first.known:
+            if completion is None:
+                return None
+            return Odds(work, self._trusted, left_s, completion, inf, None, 0.0, 0.0)
+        usual, by_work, by_load = self._part.coefficients
+        size = log(max(work, LEAST_S) / max(mean_work, LEAST_S))
+        alike = usual + by_work * size + log(max(mean_work, LEAST_S))
+        return Odds(work, self._trusted, left_s, completion, first_token_left_s, first, alike, by_load)
+
+    @property
+    def _trusted(self) -> float:
+        """How much of differences in chance has come true, 0 to 1."""
+        return min(1.0, max(0.0, self._trust.coefficients[1]))
+
+    def sample(
+        self,
+        replica: Replica,
+        work: float,
+        told: bool,
+        mean_work: float,
+        now: float,
+        odds: Odds | None = None,
+    ) -> Sample:
+        """Predict what will be learned from (:meth:`learn`): a request that has just begun there. ``odds``:
+        of one that is due."""
         self.due = now + EVERY_S
         expected_s = max(expected_seconds(replica, work, counted=work), LEAST_S)
         usual_s = max(replica.seconds_per_work / replica.ramp * mean_work, LEAST_S)
@@ -114,11 +164,14 @@ class Predictions:
             usual_s,
             features,
             self._first_token_of(usual_s, features),
+            odds,
+            odds.at(replica) if odds is not None else 0.0,
         )
 
     def learn(self, sample: Sample, seconds: float, first_token_s: float) -> None:
         """It has succeeded and took so long. ``first_token_s``: 0 if it did not stream tokens."""
         seconds = max(seconds, LEAST_S)
+        self._learn_chance(sample, seconds, first_token_s)
         self.completions.count(sample.completion, seconds)
         self._completion[sample.told].learn(log(seconds / sample.expected_s))
         if first_token_s > 0.0:
@@ -127,6 +180,21 @@ class Predictions:
             part = log(first_token_s / sample.usual_s)
             self._first_token.learn(part - self._part.expected(sample.features))
             self._part.learn(sample.features, part)
+
+    def learn_cut_off(self, sample: Sample, seconds: float) -> None:
+        """It was cancelled after so long: it would have taken longer. It is not compared.
+
+        Without these, predictions where clients do not wait long would be of the quick ones alone."""
+        if sample.odds is not None and seconds >= sample.odds.left_s:
+            self._learn_chance(sample, inf, inf)
+        known = self._completion[sample.told]
+        if known.known:
+            known.learn_at_least(log(max(seconds, LEAST_S) / sample.expected_s))
+
+    def _learn_chance(self, sample: Sample, seconds: float, first_token_s: float) -> None:
+        if sample.odds is not None:
+            met = sample.odds.met(seconds, first_token_s)
+            self._trust.learn((1.0, sample.chance), float(met))
 
     def _first_token_of(self, usual_s: float, features: tuple[float, ...]) -> Interval | None:
         known = self._first_token

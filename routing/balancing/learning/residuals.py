@@ -10,7 +10,7 @@ Source: Vovk, Gammerman and Shafer, "Algorithmic Learning in a Random World" (20
 change the interval is of the time before, until half of the errors are new.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 
 MOST = 200
@@ -18,6 +18,8 @@ LEAST = 20
 """Until there are so many, the assumed spread holds."""
 SHARE = 0.8
 """Of the errors that lie between ``low`` and ``high``."""
+_GOLDEN = 0.618034
+"""Multiples of it, without the whole part, are spread evenly."""
 ASSUMED = 1.28
 """Quantile of a normal distribution of variance 1: nothing is known but the order of magnitude."""
 
@@ -25,18 +27,34 @@ ASSUMED = 1.28
 class Residuals:
     """Of one kind of prediction. Errors are natural logarithms of what it took over what was expected."""
 
-    __slots__ = ("_last", "_sorted", "high", "low", "median")
+    __slots__ = ("_last", "_sorted", "_turn", "high", "low", "median")
 
     def __init__(self) -> None:
         self.low, self.median, self.high = -ASSUMED, 0.0, ASSUMED
         """10th, 50th and 90th percentile."""
         self._last: deque[float] = deque()
         self._sorted: list[float] = []
+        self._turn = 0.0
 
     @property
     def known(self) -> bool:
         """Whether the quantiles are measured."""
         return len(self._sorted) >= LEAST
+
+    def share_within(self, error: float) -> float:
+        """How large a share of errors is no larger; 0 or 1 if all or none of those that were kept are."""
+        return bisect_right(self._sorted, error) / len(self._sorted)
+
+    def learn_at_least(self, error: float) -> None:
+        """One whose request ended before it was known how large the error would be: at least so much (a
+        *censored* observation). It counts as one of those that were larger, each of them in turn, which is
+        Efron's redistribution to the right."""
+        ordered = self._sorted
+        self._turn = (self._turn + _GOLDEN) % 1.0
+        at = bisect_left(ordered, error)
+        if at < len(ordered):
+            error = ordered[at + int(self._turn * (len(ordered) - at))]
+        self.learn(error)
 
     def learn(self, error: float) -> None:
         """One error more."""

@@ -19,6 +19,7 @@ from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.predicted_attempt import PredictedAttempt
 from routing.balancing.attempt.stated_work import StatedAttempt, StatedWork
 from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.learning.odds import Odds
 from routing.balancing.learning.service_shape import prior_of
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
@@ -26,6 +27,7 @@ from routing.balancing.outlier import eligibility
 from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.candidates import CandidateSearch
+from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.exposed import Exposed
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -209,6 +211,8 @@ class Pool:
         """Further names of models that the replicas serve."""
         self._follow_exposed()
         self.policy = snapshot.policy
+        self.first_token_s = snapshot.policy.slo.first_token_s or 0.0
+        """Within so many seconds streams should begin; 0: there is no such objective."""
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
         self._prefix_columns.share(terms, len(snapshot.replicas))
@@ -339,7 +343,7 @@ class Pool:
         turn: int = NEW,
         since: float = inf,
         key: tuple[int, ...] = (),
-        until: float = inf,
+        due: Due | None = None,
     ) -> Attempt | Rejection:
         """Pick a replica for a request and count it there.
 
@@ -352,15 +356,15 @@ class Pool:
 
         ``key``: the hashes of the request's key, see :attr:`affinity`.
 
-        ``until``: when the client stops waiting, if that is known.
+        ``due``: when the request is to be done, if that is known.
 
         ``turn``: :data:`NEW`, :data:`DEQUEUED`, or :data:`ANY_SLOT`. A rejection with
         :attr:`Rejection.max_wait_s` means that the request may be queued:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
-        if self._detour or excluded:
-            return self._begin_detour(work, now, excluded, turn, since, key, until)
+        if self._detour or excluded or due is not None:
+            return self._begin_detour(work, now, excluded, turn, since, key, due)
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
@@ -403,7 +407,7 @@ class Pool:
         ``replica_unavailable``: not at this moment."""
         if now >= self._due:
             self._look_up(now)
-        return self._begin_detour(work, now, (), turn, since, (), inf, pinned)
+        return self._begin_detour(work, now, (), turn, since, (), None, pinned)
 
     def _begin_detour(
         self,
@@ -413,7 +417,7 @@ class Pool:
         turn: int,
         since: float,
         key: tuple[int, ...],
-        until: float,
+        due: Due | None,
         pinned: PinnedReplica | None = None,
     ) -> Attempt | Rejection:
         """Begin where a request may need more than the usual path, with a calibrated estimate of the work.
@@ -424,20 +428,27 @@ class Pool:
             work *= factors.get(frexp(work)[1], 1.0)
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
             return self._slow_path.busy()
+        odds = None
         if pinned is not None:
             found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
         else:
-            found = self._slow_path.begin(self._pick, work, now, excluded, turn, since, key, until)
+            until = inf
+            if due is not None:
+                until = due.end
+                odds = self._predictions.odds(
+                    work, given_work > 0.0, self.speed.mean_work, until - now, due.first_token - now
+                )
+            found = self._slow_path.begin(self._pick, work, now, excluded, turn, since, key, until, odds)
         if factors is not None and isinstance(found, Attempt):
             found.uncalibrated_work = uncalibrated_work
         if now >= self._predictions.due and isinstance(found, Attempt):
-            return self._sampled(found, given_work > 0.0, now)
+            return self._sampled(found, given_work > 0.0, now, odds)
         return found
 
-    def _sampled(self, attempt: Attempt, told: bool, now: float) -> PredictedAttempt:
+    def _sampled(self, attempt: Attempt, told: bool, now: float, odds: Odds | None) -> PredictedAttempt:
         """Predict how long this request will take, and learn from it. ``told``: it tells its length."""
         speed = self.speed
-        sample = speed.predictions.sample(attempt.replica, attempt.work, told, speed.mean_work, now)
+        sample = speed.predictions.sample(attempt.replica, attempt.work, told, speed.mean_work, now, odds)
         self._detour = self._needs_detour
         return PredictedAttempt(attempt, sample)
 

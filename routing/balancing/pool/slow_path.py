@@ -14,12 +14,14 @@ from routing.balancing.admission import fleet_warmup, memory_leases
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.learning.fleet_speed import FleetSpeed
+from routing.balancing.learning.odds import Odds
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.locality.spillover import misses_deadline
 from routing.balancing.outlier import eligibility, shared_ejection
 from routing.balancing.outlier.eligibility import Eligibility
 from routing.balancing.outlier.fair_shares import FairShares
 from routing.balancing.outlier.outlier_detector import OutlierDetector
+from routing.balancing.pool import due_pick
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -61,6 +63,7 @@ class SlowPath:
         """Of replicas whose speed is doubted."""
         self.closed = False
         """Whether the fleet was removed."""
+        self._moved_share = due_pick.MovedShare()
         self._endpoints = endpoints
         self._search = search
         self._outlier_detector = detector
@@ -84,8 +87,10 @@ class SlowPath:
         since: float,
         key: tuple[int, ...],
         until: float,
+        odds: Odds | None,
     ) -> Attempt | Rejection:
-        """Begin as a probe request, within one site, by key or as usual: the first of these that applies."""
+        """Begin as a probe request, within one site, by key or as usual: the first of these that applies.
+        ``odds``: of being in time, if the request is due."""
         strategy, again = self.terms.strategy, bool(excluded)
         affinity = strategy.affinity
         in_session = bool(key) and affinity is not None and not affinity.block_bytes
@@ -106,13 +111,15 @@ class SlowPath:
             return self.reject(again, now)
         demand, sites = Demand(work, since), self.sites
         if sites is not None:
-            found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until)
+            found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until, odds)
         elif key and strategy.affinity is not None:
             near = cast("KeyedStrategy", strategy)
-            found = self.begin_by_key(near, candidates, demand, now, turn, key, again)
+            found = self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         else:
             only = len(candidates) == 1
             replica = candidates[0] if only else pick(candidates, work, now, self._rng)
+            if odds is not None:
+                replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
             found = self.begin_at(replica, candidates, demand, now, turn)
         if isinstance(found, Attempt):
             if holds:
@@ -131,12 +138,13 @@ class SlowPath:
         key: tuple[int, ...],
         again: bool,
         until: float,
+        odds: Odds | None = None,
     ) -> Attempt | Rejection:
         """Begin at one site's replicas among the candidates; if it would have to wait there, at the other
         sites' replicas. There is at least one candidate."""
         site_candidates = sites.side(candidates, demand.work, now, self._rng, key, until)
         strategy = self.terms.strategy if sites.is_here(site_candidates) else self.terms.remote_strategy
-        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again)
+        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again, odds)
         if isinstance(found, Attempt) or len(site_candidates) == len(candidates):
             return found
         spilled = self._begin_across(sites, candidates, site_candidates, demand, now, key, until, found)
@@ -192,13 +200,36 @@ class SlowPath:
         turn: int,
         key: tuple[int, ...],
         again: bool,
+        odds: Odds | None,
     ) -> Attempt | Rejection:
         if key and strategy.affinity is not None:
             near = cast("KeyedStrategy", strategy)
-            return self.begin_by_key(near, candidates, demand, now, turn, key, again)
+            return self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         only = len(candidates) == 1
         replica = candidates[0] if only else strategy.pick(candidates, demand.work, now, self._rng)
+        if odds is not None:
+            replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
         return self.begin_at(replica, candidates, demand, now, turn)
+
+    def _in_time(
+        self,
+        own: Replica,
+        candidates: Sequence[Replica],
+        odds: Odds,
+        work: float,
+        now: float,
+        turn: int,
+    ) -> Replica:
+        """The strategy's ``own`` choice, unless the request is likelier in time at another."""
+        only_free = turn == ANY_SLOT or not self.terms.strategy.weighs_waiting
+        moved = self._moved_share
+        found = due_pick.worth_it(own, candidates, odds, self._rng, only_free, moved.least_worth)
+        moved.count(bool(found))
+        if found:
+            self._counters.picked_in_time += 1
+            own = self._search.pick_again(found, True, work, now)
+        due_pick.note(own, odds)
+        return own
 
     def begin_by_key(
         self,
@@ -209,11 +240,14 @@ class SlowPath:
         turn: int,
         key: tuple[int, ...],
         again: bool,
+        odds: Odds | None = None,
     ) -> Attempt | Rejection:
         """Begin at the candidate of the request's key, unless its load forbids that. There is at least one
         candidate. ``again``: a retry, which does not count for affinity."""
         replica = strategy.pick_near(candidates, demand.work, now, self._rng, key)
         home = strategy.home
+        if odds is not None and replica is not home:
+            replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
         found = self.begin_at(replica, candidates, demand, now, turn, key, strategy)
         if isinstance(found, Attempt):
             strategy.remember(found.replica, key)

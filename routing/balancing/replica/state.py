@@ -21,6 +21,7 @@ Who sets the fields of :class:`Replica` (a test compares this list with the code
 - ``outlier.outlier_detector``: last_heard_at, if it refused a request, or another worker has let it back
 - ``admission.memory_leases``: memory
 - ``admission.fleet_warmup``: checking_since
+- ``pool.due_pick``: due_sensitivity, due_picked
 - ``strategies.smooth_wrr``: wrr_credit
 - ``strategies.prefix_affinity``: draw_seed
 - ``replica.prefix_cache_index``: prefix_column
@@ -91,6 +92,8 @@ class Replica:
         "depth_power",
         "doubt",
         "draw_seed",
+        "due_picked",
+        "due_sensitivity",
         "ejection",
         "endpoint",
         "external_load",
@@ -229,6 +232,12 @@ class Replica:
         self.favour = 1.0
         """Factor on its weight by its slowest responses, for strategies that go by those
         (:mod:`routing.balancing.learning.tail_weight`)."""
+
+        # What picks of requests that are due go by.
+        self.due_sensitivity = 0.0
+        """By how much its requests' chance to be in time falls, on average, by the logarithm of the time."""
+        self.due_picked = 0
+        """``picked`` when that was last renewed."""
 
         # What strategies write themselves.
         self.wrr_credit = 0.0

@@ -30,6 +30,7 @@ FLEET_COUNTERS = (
     "affinity_new",
     "web_socket_messages",
     "web_socket_bytes",
+    "picked_in_time",
     "predictions_within",
     "first_token_predictions_within",
 )

@@ -52,6 +52,8 @@ _HELP = {
     "affinity_new": "Requests whose affinity key had no replica yet.",
     "web_socket_messages": "Messages on proxied WebSockets, of clients and replicas together.",
     "web_socket_bytes": "Bytes on proxied WebSockets, both ways, frames included.",
+    "picked_in_time": "Requests sent to another replica than the strategy's choice, "
+    "where they were likelier in time.",
     "predictions_within": "Sampled responses that were complete within the interval predicted "
     "for 80 % of them.",
     "first_token_predictions_within": "Sampled streams whose first token came within its predicted interval.",

@@ -71,6 +71,7 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "growth_evidence": round(one.growth_evidence, 3),
             "batching": round(one.batching, 3),
             **prediction_row(one),
+            "picked_in_time": one.picked_in_time,
         }
         for worker in workers
         if worker.report is not None

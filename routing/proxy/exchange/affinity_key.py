@@ -7,14 +7,13 @@ whose body is larger, encoded, or no JSON has no such key, and is routed as one 
 
 from __future__ import annotations
 
-from math import inf
-
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.affinity import Affinity
 from routing.balancing.pool.pool import Attempt, Pool
 from routing.balancing.replica.state import Replica
 from routing.http.request_head import RequestHead
 from routing.protocols import session
+from routing.proxy.exchange import timeouts
 from routing.proxy.exchange.state import ExchangeState
 
 _PROTOCOLS_WITH_KEY = ("openai", "open-inference")
@@ -48,9 +47,8 @@ def begin(
     exchange: ExchangeState, pool: Pool, now: float, excluded: tuple[Replica, ...]
 ) -> Attempt | Rejection:
     """An attempt by the request's key."""
-    limit_s = exchange.head.time_limit_s
-    until = exchange.started + limit_s if limit_s else inf
-    return pool.begin(exchange.work, now, excluded, key=of(exchange, pool), until=until)
+    key, due = of(exchange, pool), timeouts.due(exchange, pool)
+    return pool.begin(exchange.work, now, excluded, key=key, due=due)
 
 
 def is_in_body(pool: Pool, head: RequestHead) -> bool:

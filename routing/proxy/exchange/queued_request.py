@@ -7,7 +7,6 @@ disconnects. Meanwhile it has no attempt, so it counts at no replica.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
 
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.ticket import Ticket
@@ -59,8 +58,7 @@ class QueuedRequest:
     def admit(self, now: float, patient: bool) -> bool:
         exchange, pool = self._exchange, self._pool
         turn = DEQUEUED if patient else ANY_SLOT
-        since, limit_s = self.ticket.since, exchange.head.time_limit_s
-        until = exchange.started + limit_s if limit_s else inf
+        since, due = self.ticket.since, timeouts.due(exchange, pool)
         work, pinned, tried = exchange.work, exchange.pinned, exchange.tried
         if self._dropped_by is not None:
             tried = excluded(exchange, pool, self._dropped_by, now, DEQUEUED)
@@ -68,7 +66,7 @@ class QueuedRequest:
         def begin() -> Attempt | Rejection:
             if pinned is not None:
                 return pool.begin_pinned(pinned, work, now, turn, since)
-            return pool.begin(work, now, tried, turn, since, self._key, until)
+            return pool.begin(work, now, tried, turn, since, self._key, due)
 
         found = pool.admission.look(self.ticket, begin)
         if isinstance(found, Rejection):

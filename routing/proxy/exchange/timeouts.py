@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from routing.balancing.attempt.attempt import LEARN_STREAM_EVERY_S
+from routing.balancing.pool.due_pick import Due
+from routing.balancing.pool.pool import Pool
 from routing.proxy.exchange.state import ExchangeState
 
 LOOK_AT_STREAM_S = LEARN_STREAM_EVERY_S
@@ -23,6 +27,17 @@ def client_gave_up(exchange: ExchangeState, now: float) -> bool:
     """Whether the client's own timeout, given in its request, has passed."""
     limit = exchange.head.time_limit_s
     return limit > 0 and now - exchange.started > limit
+
+
+def due(exchange: ExchangeState, pool: Pool) -> Due | None:
+    """When the request is to be done: by its client's own timeout, and if it is a stream, by the fleet's
+    objective for first tokens. ``None``: neither is set."""
+    limit_s, first_token_s = exchange.head.time_limit_s, pool.first_token_s
+    is_stream = first_token_s > 0 and exchange.stream
+    if not limit_s and not is_stream:
+        return None
+    since = exchange.started
+    return Due(since + limit_s if limit_s else inf, since + first_token_s if is_stream else inf)
 
 
 def no_time_left(exchange: ExchangeState, now: float) -> bool:

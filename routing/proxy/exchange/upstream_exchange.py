@@ -105,8 +105,8 @@ class UpstreamExchange(AttemptOwner):
             attempt = pool.begin_pinned(self.pinned, self.work, now)
         elif pool.affinity is not None:
             attempt = affinity_key.begin(self, pool, now, tried)
-        elif limit_s:
-            attempt = pool.begin(self.work, now, tried, until=self.started + limit_s)
+        elif limit_s or pool.first_token_s:
+            attempt = pool.begin(self.work, now, tried, due=timeouts.due(self, pool))
         else:
             attempt = pool.begin(self.work, now, tried)
         if isinstance(attempt, Rejection):

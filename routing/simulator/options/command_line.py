@@ -27,6 +27,7 @@ from routing.simulator.fleets import UNEQUAL, SimulatedFleet
 from routing.simulator.gpus import Gpu
 from routing.simulator.llm_fleets import batching
 from routing.simulator.llm_workloads import LlmWorkload
+from routing.simulator.objectives import WithDeadlines
 from routing.simulator.options.errors import BadSimulationOptions
 from routing.simulator.options.faults import check_replicas, faults_of
 from routing.simulator.options.fleet import fleet_of, policy_of, with_servers
@@ -82,15 +83,19 @@ def parse(arguments: Sequence[str]) -> SimulationOptions:
     fleet = with_servers(given, fleet)
     faults = faults_of(given, entry)
     check_replicas(faults, fleet)
+    workload = entry.workload
+    if given.deadline is not None:
+        workload = WithDeadlines(workload, given.deadline)
     setting = Setting(
         fleet=fleet,
-        workload=entry.workload,
+        workload=workload,
         traffic=traffic,
         faults=faults,
         policy=policy_of(given, policy),
         proxies=given.proxies,
         sites=entry.sites,
         connect_s=given.connect,
+        knows_due=not given.hide_deadlines,
     )
     proxies = "one proxy" if given.proxies == 1 else f"{given.proxies} proxies"
     title = f"{given.workload}, load {given.load:.0%}, {proxies}, {given.duration:g} s, seed {given.seed}"

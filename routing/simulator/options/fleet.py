@@ -60,6 +60,8 @@ def policy_of(given: argparse.Namespace, policy: Policy) -> Policy:
     if given.slow_start is not None:
         policy = msgspec.structs.replace(policy, slow_start_s=given.slow_start)
     fields = given.policy if given.serves is None else [*given.policy, f"serves={given.serves}"]
+    if given.first_token is not None:
+        fields = [*fields, f"slo.first_token_s={given.first_token!r}"]
     try:
         return with_fields(policy, fields)
     except ValueError as problem:

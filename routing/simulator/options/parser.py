@@ -13,6 +13,7 @@ from routing.simulator.options.values import (
     above,
     bursts,
     count,
+    deadlines,
     rate_profile,
     replica_speeds,
     strategy_names,
@@ -120,6 +121,25 @@ def _add_traffic(group: Any) -> None:
         type=above(0, 5),
         default=1.0,
         help="how noisy: the estimate is times a lognormal number of this sigma; default 1",
+    )
+
+    add(
+        "--deadline",
+        metavar="S[:SHARE]",
+        type=deadlines,
+        help="clients wait so long: seconds, or 2.5x for times what a request takes alone at mean speed; "
+        "8:0.3 is 8 s for three in ten",
+    )
+    add(
+        "--first-token",
+        metavar="S",
+        type=above(0, 3600),
+        help="the fleet's objective for first tokens, slo.first_token_s of its policy",
+    )
+    add(
+        "--hide-deadlines",
+        action="store_true",
+        help="the proxies know neither deadlines nor the objective; what was in time is counted all the same",
     )
 
 

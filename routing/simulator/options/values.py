@@ -10,6 +10,7 @@ from routing.balancing import strategies
 from routing.simulator import central_fifo
 from routing.simulator.arrivals import Profile
 from routing.simulator.bursts import Bursts
+from routing.simulator.objectives import Deadlines
 
 
 def above(low: float, most: float) -> Any:
@@ -36,6 +37,17 @@ def count(most: int) -> Any:
         return int(text)
 
     return number
+
+
+def deadlines(text: str) -> Deadlines:
+    """How long clients wait, in seconds or in times, and how many of them."""
+    found = re.fullmatch(r"(\d*\.?\d+)(x?)(?::(\d*\.?\d+))?", text)
+    if found is None or not 0 < float(found[1]) <= 86400 or not 0 < float(found[3] or 1) <= 1:
+        raise argparse.ArgumentTypeError(
+            f"give seconds, or times what a request takes alone at mean speed, above 0, and the share of "
+            f"requests if it is less than 1, as in 8, 2.5x or 8:0.3, not {text!r}"
+        )
+    return Deadlines(float(found[1]), bool(found[2]), float(found[3] or 1))
 
 
 def strategy_names(text: str) -> list[str]:

@@ -31,7 +31,17 @@ def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None
         "at": "proxy",
     }
     assert body["policy"]["locality"] == {"prefer": "site", "spill_above": 0.8}
-    assert "slo" not in body["policy"]
+    assert body["policy"]["slo"] == {"first_token_s": None}
+
+
+def test_an_objective_is_set_and_goes_to_the_proxies(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": 0.3}}).json()
+    assert body["policy"]["slo"] == {"first_token_s": 0.3}
+    assert body["set"] == {"slo": {"first_token_s": 0.3}}
+    refused = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": 0}}).json()
+    assert "must be from 0.001 to 3600 seconds, not 0" in str(refused)
+    body = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": None}}).json()
+    assert body["policy"]["slo"] == {"first_token_s": None}
 
 
 def test_locality_is_changed_field_by_field(api: Api, llm: str, redis_client: Any) -> None:
@@ -168,7 +178,7 @@ def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> N
         ({"timeouts": 3}, "/timeouts", "must be timeouts as a group of fields"),
         ({"parameters": {"kappa": 99}}, "/parameters/kappa", "between 0 and 20"),
         ({"parameters": {"kapa": 1}}, "/parameters/kapa", "has no parameter 'kapa'"),
-        ({"slo": {"latency_s": 1}}, "/slo", "reserved and not implemented yet"),
+        ({"slo": {"latency_s": 1}}, "/slo/latency_s", "reserved and not implemented yet"),
         ({"queue": {"size": 1.5}}, "/queue/size", "must be a whole number, not 1.5"),
         ({"queue": {"cold": "wait"}}, "/queue/cold", "must be one of refuse, hold"),
         ({"nothing_like_it": None}, "/nothing_like_it", "unknown field"),

@@ -194,7 +194,11 @@ CHANGES: list[tuple[str, Any, str]] = [
     ),
     ("/fleets/llm/policy", {"parameters": {"kappa": [1]}}, "parameters.kappa: must be a finite number"),
     ("/fleets/llm/policy", {"parameters": {"kapa": 1}}, "its parameters are: kappa"),
-    ("/fleets/llm/policy", {"slo": {}}, '"slo" is reserved and not implemented yet: remove it'),
+    (
+        "/fleets/llm/policy",
+        {"slo": {"latency_s": 1}},
+        '"latency_s" is reserved and not implemented yet: remove it',
+    ),
 ]
 
 

@@ -20,6 +20,10 @@
  * @typedef {{kind: string, basis: string, words: string, how_known: string, growth: number, growth_error: number,
  *   batching: number}} ServesLive
  *
+ * @typedef {{compared: number, error_percent: number, within_percent: number}} PredictedLive
+ *
+ * @typedef {{completion: PredictedLive, first_token: PredictedLive | null}} PredictionsLive
+ *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
@@ -51,7 +55,7 @@
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,
- *   serves: ServesLive | null}} FleetFrame
+ *   serves: ServesLive | null, predictions: PredictionsLive | null}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

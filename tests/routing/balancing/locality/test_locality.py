@@ -9,6 +9,7 @@ from routing.balancing import strategies
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.balancer import Balancer
 from routing.balancing.locality.spillover import spill_share
+from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.pool import DEQUEUED, NEW, Attempt, Pool, Rejection
 from routing.contract.policy import Locality, Policy, Queue
 from routing.contract.table import ReplicaSpec
@@ -28,9 +29,10 @@ def seen_from_east(make_snapshot):
     return make
 
 
-def begin(pool, count, now=1.0, **given):
+def begin(pool, count, now=1.0, until=None, **given):
     """So many requests at once, none of which ends; names of the replicas, with how many each got."""
-    found = [pool.begin(1.0, now, **given) for _ in range(count)]
+    due = None if until is None else Due(until)
+    found = [pool.begin(1.0, now, due=due, **given) for _ in range(count)]
     return Counter(one.replica.name if isinstance(one, Attempt) else one.code for one in found)
 
 

@@ -22,13 +22,14 @@ from routing.contract.fleet_file.structs import (
     HardwareEntry,
     ReplicaEntry,
 )
-from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Timeouts
+from routing.contract.policy import Ejection, Limits, Policy, Queue, Retries, Slo, Timeouts
 from routing.contract.policy_rules import (
     EJECTION,
     LIMITS,
     POLICY,
     QUEUE,
     RETRIES,
+    SLO,
     TIMEOUTS,
     StrategyRules,
     check_policy,
@@ -46,9 +47,9 @@ def test_what_was_set_is_kept_and_nothing_else() -> None:
 
 
 def test_problems_are_json_pointers_and_the_valid_rest_is_kept() -> None:
-    settings, problems = check_policy({"slow_start_s": 5, "timeouts": {"idle_s": -1, "a/b~c": 1}, "slo": {}})
+    settings, problems = check_policy({"slow_start_s": 5, "timeouts": {"idle_s": -1, "a/b~c": 1}, "slos": {}})
     assert settings == {"slow_start_s": 5.0, "timeouts": {}}
-    assert [problem.pointer for problem in problems] == ["/timeouts/idle_s", "/timeouts/a~1b~0c", "/slo"]
+    assert [problem.pointer for problem in problems] == ["/timeouts/idle_s", "/timeouts/a~1b~0c", "/slos"]
     assert problems[0] == FieldProblem("/timeouts/idle_s", "must be from 0.001 to 86400 seconds, not -1")
 
 
@@ -142,6 +143,7 @@ PAIRS: list[tuple[Section, type[msgspec.Struct]]] = [
     (RETRIES, Retries),
     (EJECTION, Ejection),
     (QUEUE, Queue),
+    (SLO, Slo),
     (POLICY, Policy),
     (PROBE, Probe),
     (HARDWARE, HardwareEntry),

@@ -67,7 +67,7 @@ function Fleet() {
         <${Timeline} events=${events} />
       </div>
       <aside class="aside" aria-label="Policy and requests">
-        <${PolicyPanel} policy=${policy} serves=${model.frame?.serves ?? null} />
+        <${PolicyPanel} policy=${policy} frame=${model.frame} />
         <${SendRequest} fleet=${{ name: fleet, protocol: heading.protocol }} proxyUrl=${proxyUrl} keyed=${keys.any} />
       </aside>
     </div>`;

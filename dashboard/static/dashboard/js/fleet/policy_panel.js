@@ -3,13 +3,15 @@ import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
+import { Fact } from "./fact.js";
 import { ParameterField } from "./parameter_field.js";
+import { Predicted } from "./predicted.js";
 import { FORM } from "./policy.js";
 import { PolicySettingsFields } from "./policy_settings_fields.js";
 import { errorProps, FieldError } from "./field_error.js";
 
-/** @param {{policy: import("./policy.js").Policy, serves: import("../frames.js").ServesLive | null}} props */
-export function PolicyPanel({ policy, serves }) {
+/** @param {{policy: import("./policy.js").Policy, frame: import("../frames.js").FleetFrame | null}} props */
+export function PolicyPanel({ policy, frame }) {
   const heading = html`<h2 id="policy-title">Policy${policy.revision > 0 && ` · revision ${policy.revision}`}</h2>`;
   if (!policy.stored) {
     const state = policy.problem ? html`<p class="problem">The policy could not be read: ${policy.problem}</p>` : html`<p class="muted">Reading the policy …</p>`;
@@ -39,7 +41,7 @@ export function PolicyPanel({ policy, serves }) {
       </div>
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
-    <${OtherSettings} policy=${policy} live=${serves} />
+    <${OtherSettings} policy=${policy} live=${frame?.serves ?? null} predictions=${frame?.predictions ?? null} />
   </section>`;
 }
 
@@ -58,12 +60,14 @@ const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as m
 
 /**
  * The rest of the policy, to be read; changed through the API.
- * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null}} props
+ * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null, predictions: import("../frames.js").PredictionsLive | null}} props
  */
-function OtherSettings({ policy, live }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
+function OtherSettings({ policy, live, predictions }) {
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves, slo } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
+    <${Predicted} predictions=${predictions} />
+    <${Fact} name="First token within">${slo.first_token_s ? `${slo.first_token_s} s, by where it is likelier` : "no objective"}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
@@ -75,9 +79,4 @@ function OtherSettings({ policy, live }) {
   <details class="details"><summary>Change these from a terminal</summary>
     <${Copyable} label="Example" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
     <p class="help">The <a href="/api/v1/docs">API reference</a> lists every field of a policy; the response says what changed.</p></details>`;
-}
-
-/** @param {{name: string, children?: any}} props */
-function Fact({ name, children }) {
-  return html`<div class="field"><dt>${name}</dt><dd>${children}</dd></div>`;
 }
