@@ -3,8 +3,9 @@
 Theory. The strategy spreads the load so that all are served soon, and its choice stands wherever it is good
 enough. That a request is due at a certain time changes it only where that matters, and at a price:
 
-1. If the strategy's choice is in time with a chance of about :data:`ENOUGH` (the upper end of the 80 %
-   interval of :mod:`routing.balancing.learning.predictions`), it is taken.
+1. If the strategy's choice is in time with a chance of :data:`ENOUGH` (the upper end of the 80 % interval of
+   :mod:`routing.balancing.learning.predictions`), or so near to it that no other replica can be worth more
+   than :data:`LEAST_WORTH`, it is taken.
 2. Else another replica is worth by what its chance is larger (up to ``ENOUGH``, and as far as such
    differences have come true, :mod:`routing.balancing.learning.odds`), less its price. Among those that are
    worth about as much as the best, and at least :data:`LEAST_WORTH`, the fleet's strategy picks by its own
