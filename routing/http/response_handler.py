@@ -49,5 +49,8 @@ class ResponseHandler(Protocol):
     def replica_lost(self, reason: str, *, in_any_case: bool) -> None:
         """The replica is taken to be lost. ``in_any_case``: also if the request can then only fail."""
 
+    def taken_for_lost(self) -> None:
+        """The request is most likely lost, though the replica is not. It goes on waiting, but is no load."""
+
     def replica_paused(self, paused: bool) -> None:
         """The replica takes the request body slowly (or keeps up again)."""

@@ -84,6 +84,18 @@ class UpstreamEndpoint:
                 silent += now - heard > limit_s
         return old, silent
 
+    def write_off_silent(self, now: float, for_s: float, work_s: float, before: float) -> int:
+        left = 0
+        for upstream in list(self._pool.open):
+            handler = upstream.handler
+            since = None if handler is None else handler.waiting_since()
+            if handler is None or since is None or since[0] >= before:
+                continue
+            left += 1
+            if now - since[1] > max(for_s, since[2] * work_s):
+                handler.taken_for_lost()
+        return left
+
     def free_requests(self, words: str, *, all_of_them: bool, before: float = inf) -> None:
         # Soon: the caller is in the midst of a pick, which a retry would begin another of.
         asyncio.get_running_loop().call_soon(self._free, words, all_of_them, before)

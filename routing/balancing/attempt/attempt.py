@@ -15,8 +15,9 @@ from routing.contract.sketch import bucket_of
 LEARN_STREAM_EVERY_S = 0.25
 _SUCCESS = Outcome.SUCCESS
 
-SETTLED, OPEN, SHORT_DEADLINE, UPLOADING, MONITORED = range(5)
-"""Modes of an attempt. It is in one mode at a time. In all but the first it is in flight at its replica.
+SETTLED, OPEN, SHORT_DEADLINE, UPLOADING, MONITORED, WRITTEN_OFF = range(6)
+"""Modes of an attempt. It is in one mode at a time. In all but the first and the last it is in flight at its
+replica.
 
 ``OPEN`` is the usual one.
 
@@ -29,7 +30,9 @@ its silence does not count for the stall check until the rest has come, or the r
 
 ``MONITORED``: if it succeeds, its client is recorded. Pools begin such attempts only while failures are held
 against a client rather than against a replica (:mod:`routing.balancing.outlier.poison_clients`). A retry
-after a failure is always one."""
+after a failure is always one.
+
+``WRITTEN_OFF``: taken for lost (:meth:`Attempt.write_off`)."""
 
 
 class OutcomeListener(Protocol):
@@ -159,6 +162,17 @@ class Attempt:
                 replica.awaited_since = now
             replica.stall_exempt -= 1
 
+    def write_off(self) -> None:
+        """The replica has most likely lost it, with its connection: from now on it takes no slot and is no
+        load there, though its client waits on. Should it be answered all the same, nothing is learned of
+        that."""
+        mode = self.mode
+        if mode in (OPEN, SHORT_DEADLINE, MONITORED):
+            self._uncount(self.replica)
+            if mode == SHORT_DEADLINE:
+                self.replica.stall_exempt -= 1
+            self.mode = WRITTEN_OFF
+
     def request_sent(self, now: float) -> None:
         """The replica has the whole request only now: its response time counts from here."""
         self.started = self._learned_at = now
@@ -194,6 +208,8 @@ class Attempt:
         if not mode:
             raise RuntimeError(f"an attempt at {self.replica.name} was settled twice")
         self.mode = SETTLED
+        if mode == WRITTEN_OFF:
+            return self._settle_written_off(outcome, now, output_tokens)
         replica = self.replica
         self._uncount(replica)
         seconds = now - self.started
@@ -227,6 +243,18 @@ class Attempt:
             self._listener.on_drained(replica)
         if mode > OPEN:
             self._leave_mode(mode, outcome, now)
+        return bucket
+
+    def _settle_written_off(self, outcome: Outcome, now: float, output_tokens: int) -> int:
+        replica, bucket = self.replica, bucket_of(now - self.started)
+        replica.output_tokens += output_tokens or self._tokens
+        if outcome is _SUCCESS:
+            replica.succeeded += 1
+            replica.last_heard_at = now
+            replica.latency[bucket] = replica.latency.get(bucket, 0) + 1
+        else:
+            _count(replica, outcome)
+            self._listener.not_answered(self, outcome, now)
         return bucket
 
     def _leave_mode(self, mode: int, outcome: Outcome, now: float) -> None:

@@ -1,6 +1,6 @@
 """Predicted attempt: a sample of which it was predicted how long it would take, and which is learned from."""
 
-from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.attempt.attempt import WRITTEN_OFF, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.learning.predictions import Sample
 
@@ -22,7 +22,10 @@ class PredictedAttempt(Attempt):
         super().heard(now, tokens)
 
     def settle(self, outcome: Outcome, now: float, output_tokens: int = 0, *, at_once: bool = False) -> int:
+        is_lost = self.mode == WRITTEN_OFF
         bucket = super().settle(outcome, now, output_tokens, at_once=at_once)
+        if is_lost:
+            return bucket
         if outcome is Outcome.SUCCESS:
             first_at = self._first_token_at
             first_token_s = first_at - self.started if first_at else 0.0

@@ -3,16 +3,18 @@
 Theory. With each request that goes to a replica of its site, a replica in doubt earns its part of one, by
 weight and slow start. It is a candidate while it has earned a whole one, and pays with the request that it
 gets. Two at most are saved up. So it never gets more than its part, whichever strategy picks, and less if the
-strategy prefers others. If all replicas are in doubt, none is held to anything.
+strategy prefers others. If all replicas are in doubt, none is held to anything. Where none of the others has
+a slot it gets a few requests a second beyond that: they may hang, and then its answers show it.
 
 Source: the token bucket (Turner, "New Directions in Communications", 1986).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from routing.balancing.replica.state import Replica
 
 MOST_CREDIT = 2.0
+BEYOND_EVERY_S = 0.25
 
 
 class FairShares:
@@ -50,6 +52,15 @@ class FairShares:
             return self._others
         return [replica for replica in eligible if replica not in spent]
 
+    def beyond(self, now: float) -> Iterator[Replica]:
+        """Those without a part left that are due for a request all the same, because no other replica has a
+        slot."""
+        for replica, _ in self._parts:
+            doubt = replica.doubt
+            if doubt.credit < 1.0 and now - doubt.beyond_at >= BEYOND_EVERY_S:
+                doubt.beyond_at = now
+                yield replica
+
     def count(self, picked: Replica) -> None:
         """A request has gone to this replica."""
         site = picked.spec.site
@@ -58,7 +69,7 @@ class FairShares:
             if replica.spec.site == site:
                 doubt.credit = min(MOST_CREDIT, doubt.credit + part)
             if replica is picked:
-                doubt.credit -= 1.0
+                doubt.credit = max(0.0, doubt.credit - 1.0)
 
 
 def _is_held(replica: Replica) -> bool:

@@ -43,6 +43,8 @@ FREED_AFTER_S = 2.0
 """How long a replica must have been silent before its requests are taken from it."""
 SETTLED_AFTER_S = 1.0
 """How long after a return what was sent before it may still be answered, and be learned from."""
+LOST_EVERY_S = 1.0
+"""How often it is looked for more of these: retries have a budget."""
 HELD_S = 1.5
 """A worker that has not looked for so long was held itself: reports have it look once a second."""
 UNPROVEN_S = 60.0
@@ -315,10 +317,14 @@ class OutlierDetector:
         for replica in replicas:
             state = replica.ejection
             self._follow(replica, now)
-            if state.progress.silent_at and silence.is_over(replica):
+            silent_at = state.progress.silent_at
+            if silent_at and silence.is_over(replica):
                 # What it has learned to expect of the replica is how long that was held.
                 state.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
+                self._expect_lost(replica, silent_at, now)
                 _forget_speed(replica)
+            if state.lost_check_at and now >= state.lost_check_at:
+                self._look_for_lost(replica, work_s, now)
             if not state.was_ready or state.settled_at or replica.spec.health != "ready":
                 self._follow_health(replica, now)
             if replica.failure_load.requests:
@@ -392,9 +398,6 @@ class OutlierDetector:
         if state.settled_at and now >= state.settled_at:
             state.settled_at = 0.0
             self._forget_learned(replica, now)
-            if state.was_silent:
-                words = "silent since before its return"
-                self._free_from_silent(replica, words, now, state.returned_at)
         is_ready = health == "ready"
         if is_ready and not state.was_ready:
             state.failures = 0
@@ -422,8 +425,28 @@ class OutlierDetector:
         if silence.may_free(replica, self.census.answering(now), now, self._speed.p99_s):
             self._free(replica, words, before=before)
 
+    @staticmethod
+    def _expect_lost(replica: Replica, before: float, now: float) -> None:
+        """It was silent and has returned; some of what was sent ``before`` may be lost."""
+        if replica.in_flight:
+            state = replica.ejection
+            state.lost_before = max(state.lost_before, before)
+            state.lost_check_at = state.lost_check_at or now + SETTLED_AFTER_S
+
+    def _look_for_lost(self, replica: Replica, work_s: float, now: float) -> None:
+        """What may be sent twice is retried elsewhere, as the retry budget allows. What is not, or cannot be,
+        takes no slot and is no load any more."""
+        state, endpoint = replica.ejection, replica.endpoint
+        self._free_from_silent(replica, "silent since before its return", now, state.lost_before)
+        patience_s = silence.early_s(self._speed.p99_s) or self.policy.timeouts.stall_s
+        left = 0
+        if endpoint is not None:
+            usual_s = silence.TIMES_USUAL * work_s
+            left = endpoint.write_off_silent(now, patience_s, usual_s, state.lost_before)
+        state.lost_check_at = now + LOST_EVERY_S if left else 0.0
+
     def _free(self, replica: Replica, words: str, *, all_of_them: bool = False, before: float = inf) -> None:
-        if replica.endpoint is not None and replica.in_flight:
+        if replica.endpoint is not None and (replica.in_flight or replica.ejection.lost_check_at):
             words = f"the replica is lost: {words}"
             replica.endpoint.free_requests(words, all_of_them=all_of_them, before=before)
 
@@ -523,7 +546,8 @@ class OutlierDetector:
         self._changed(now)
 
     def _returned(self, replica: Replica, was_silent: bool, now: float) -> None:
-        replica.ejection.was_silent = was_silent
+        if was_silent:
+            self._expect_lost(replica, now, now)
         replica.ejection.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
         self._forget_learned(replica, now)
 

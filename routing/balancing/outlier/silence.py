@@ -18,7 +18,10 @@ nobody answers, or nothing is known of the fleet yet, they go on waiting. The sa
 of a replica that is out for any other reason.
 
 A connection may be lost though the replica is back. So what was sent before the return and is still silent a
-second after it is taken from the replica too. It is no evidence any more: only what was sent later is.
+second after it is taken from the replica too. It is no evidence any more: only what was sent later is. What
+may not be sent twice waits on, but if it is silent for longer than a fast fleet waits, it takes no slot and
+is no load. While a replica is silent, its slots are no reason not to try it out: nobody else would give them
+back.
 
 What a single request hears is known to its sender alone. So it is asked, by way of the replica's endpoint,
 and only when the replica has finished nothing for so long. A pool without a proxy goes by the first rule
@@ -123,6 +126,13 @@ def probe_hangs(replica: Replica, now: float, for_s: float) -> bool:
     if replica.endpoint is None:
         return state.cause == ejection.SILENCE
     return requests(replica, now, for_s)[1] > 0
+
+
+def holds_slots(replica: Replica, now: float, stall_s: float, p99_s: float) -> bool:
+    """Whether all that is there is silent, so that the slots it takes are no reason not to try the replica
+    out."""
+    waiting = replica.in_flight - replica.stall_exempt
+    return waiting > 0 and now - replica.quiet_since > (early_s(p99_s) or stall_s)
 
 
 def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: float) -> bool:

@@ -3,9 +3,9 @@
 Theory. A failure counts as a slow response, and so does a hang. Strategies that go by load or by response
 times then avoid the replica, often for half a minute: too long where it has healed, and too long where it has
 not, since five failures in a row never come together. So such a replica is tried out with one request when it
-has had none for a while: 0.5 s after a failure, 4 s after a silence. A response ends the doubt, five failures
-eject the replica. What was learned while it was silent is forgotten when it is heard again, so that its share
-is what it was as soon as that one request was answered.
+has had none for a while: 0.5 s after a failure, 4 s after a silence and while it lasts. A response ends the
+doubt, five failures eject the replica. What was learned while it was silent is forgotten when it is heard
+again, so that its share is what it was as soon as that one request was answered.
 
 A replica that is merely slower than the others is not tried out. Strategies do so by themselves
 (:mod:`routing.balancing.learning.learned_speed`).
@@ -19,6 +19,8 @@ from routing.balancing.replica.state import Replica
 
 AFTER_FAILURE_S = 0.5
 AFTER_SILENCE_S = 4.0
+SILENCE_PART = 0.125
+"""Of a silence that passes between two requests at least."""
 DOUBTED_FOR = 3
 """Requests after a silence."""
 
@@ -39,13 +41,18 @@ def follow(replicas: Sequence[Replica], fleet: Sequence[Replica], now: float) ->
     picked, weight = sum([one.picked for one in fleet]), sum([one.spec.weight for one in fleet])
     for replica in doubtful:
         progress = replica.ejection.progress
-        if replica.picked != progress.asked or replica.in_flight or not _is_in_use(replica):
+        silent = progress.silent_at > 0
+        if replica.picked != progress.asked or (replica.in_flight and not silent) or not _is_in_use(replica):
             progress.asked, progress.asked_at, progress.fleet_asked = replica.picked, now, picked
             progress.is_due = False
             continue
         patience_s = AFTER_FAILURE_S if replica.ejection.failures else AFTER_SILENCE_S
+        if silent:
+            # Each may be lost there, so it is tried less and less often.
+            patience_s = max(patience_s, (now - replica.quiet_since) * SILENCE_PART)
         turns = (picked - progress.fleet_asked) * replica.spec.weight / weight
-        progress.is_due = now - progress.asked_at >= patience_s and turns >= 1.0
+        # Where all replicas are full of silent requests, the fleet is sent nothing, and nobody has a turn.
+        progress.is_due = now - progress.asked_at >= patience_s and (silent or turns >= 1.0)
 
 
 def _is_in_doubt(replica: Replica) -> bool:

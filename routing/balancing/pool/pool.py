@@ -530,6 +530,9 @@ class Pool:
             or slow.fair_shares.hold
             or slow.sites is not None
         )
+        if found.probation or found.starved or slow.fair_shares.hold:
+            # They may take a request that waits, though no slot has become free.
+            self.admission.wake_next()
 
     # --- reports ---------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.odds import Odds
 from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.locality.spillover import misses_deadline
-from routing.balancing.outlier import eligibility, shared_ejection
+from routing.balancing.outlier import eligibility, shared_ejection, silence
 from routing.balancing.outlier.eligibility import Eligibility
 from routing.balancing.outlier.fair_shares import FairShares
 from routing.balancing.outlier.outlier_detector import OutlierDetector
@@ -121,12 +121,26 @@ class SlowPath:
             if odds is not None:
                 replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
             found = self.begin_at(replica, candidates, demand, now, turn)
+        if holds and not isinstance(found, Attempt):
+            found = self._begin_beyond_shares(found, demand, excluded, now)
         if isinstance(found, Attempt):
             if holds:
                 self.fair_shares.count(found.replica)
             if self._outlier_detector.monitoring and not again:
                 found.monitor()
         return found
+
+    def _begin_beyond_shares(
+        self, rejection: Rejection, demand: Demand, excluded: tuple[Replica, ...], now: float
+    ) -> Attempt | Rejection:
+        """The others have no slot. They may be silent, so what is held to its share gets some all the
+        same."""
+        for replica in self.fair_shares.beyond(now):
+            if replica not in excluded:
+                found = self.begin_at(replica, [replica], demand, now, ANY_SLOT)
+                if isinstance(found, Attempt):
+                    return found
+        return rejection
 
     def begin_by_site(
         self,
@@ -371,9 +385,7 @@ class SlowPath:
                 return attempt
         for replica in () if in_session else self.eligibility.starved:
             progress, demand = replica.ejection.progress, Demand(work)
-            if progress.is_due and (
-                not replica.limited or sibling_load.claim_slot_and_memory(replica, demand)
-            ):
+            if progress.is_due and self._may_try(replica, demand, now):
                 progress.is_due = False
                 return self._begin_in_slot(replica, work, now)
         return None
@@ -382,13 +394,21 @@ class SlowPath:
         state = replica.ejection
         if state.probing or not now >= state.until > 0 or not shared_ejection.claim_probe(replica, now):
             return None
-        if replica.limited and not sibling_load.claim_slot_and_memory(replica, Demand(work)):
+        if not self._may_try(replica, Demand(work), now):
             shared_ejection.release_probe(replica)
             return None
         state.probing, state.probed_at = True, now
         attempt = self._begin_in_slot(replica, work, now)
         attempt.probe = True
         return attempt
+
+    def _may_try(self, replica: Replica, demand: Demand, now: float) -> bool:
+        """Claim a slot to try it out. Silent requests take none: where they have all of them, one more is
+        sent."""
+        if not replica.limited or sibling_load.claim_slot_and_memory(replica, demand):
+            return True
+        stall_s = self.terms.policy.timeouts.stall_s
+        return replica.memory is None and silence.holds_slots(replica, now, stall_s, self._speed.p99_s)
 
     def begin_pinned(self, only: PinnedReplica, demand: Demand, now: float, turn: int) -> Attempt | Rejection:
         """As :meth:`routing.balancing.pool.pool.Pool.begin_pinned`, with the estimated work known."""

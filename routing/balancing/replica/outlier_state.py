@@ -100,6 +100,8 @@ class DoubtState(Untracked):
     """Whether that was found out since it is doubted."""
     credit: float = 0.0
     """Requests that it may have now, as its fair share."""
+    beyond_at: float = -inf
+    """When it last got one beyond that."""
     believed: dict[int, int] | None = None
     """Sketch of its response times without those that are doubted; ``None``: it is not doubted."""
     excluded: dict[int, int] = {}
@@ -150,8 +152,10 @@ class EjectionState(Untracked):
     results: ResultState = own(ResultState)
     settled_at: float = 0.0
     """When what was sent before the return has been answered, so that learning begins anew; 0: it has."""
-    was_silent: bool = False
-    """Whether it was ejected for silence before it last returned."""
+    lost_before: float = 0.0
+    """It was silent and has returned: what was sent before then, and stays silent, is taken for lost."""
+    lost_check_at: float = 0.0
+    """When to look for such requests; 0: there are none."""
     was_ready: bool = True
     """Whether its probes passed, when that was looked at last."""
 

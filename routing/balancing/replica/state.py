@@ -75,6 +75,10 @@ class UpstreamHooks(Protocol):
         end those that may not be retried; else they go on waiting. ``before``: only those sent before
         that."""
 
+    def write_off_silent(self, now: float, for_s: float, work_s: float, before: float) -> int:
+        """Write off the attempts that were sent before then and have heard nothing for so long (as of
+        :meth:`silent_requests`). Returns how many still wait that were sent before then."""
+
 
 class Replica:
     """One replica as one worker sees it. Kept over table swaps while uid and URL stay the same."""

@@ -423,6 +423,10 @@ class UpstreamExchange(AttemptOwner):
         if in_any_case or failed_attempt.may_go_elsewhere(self):
             upstream.give_up(reason)
 
+    def taken_for_lost(self) -> None:
+        if self.attempt is not None:
+            self.attempt.write_off()
+
     def time_out(self, exceeded: timeouts.ExceededTimeout) -> None:
         """A timeout of the attempt has passed."""
         connecting = self.cancel_connecting is not None

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from routing.balancing.attempt.attempt import MONITORED, OPEN, SETTLED, SHORT_DEADLINE, UPLOADING
+from routing.balancing.attempt.attempt import MONITORED, OPEN, SETTLED, SHORT_DEADLINE, UPLOADING, Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.attempt.tunnel import TunnelAttempt
 
@@ -63,3 +63,33 @@ def test_silence_counts_from_when_the_client_has_sent_all(make_pool):
     assert pool.replicas[0].quiet_since == 1.0
     attempt.wait_for_replica(9.0)
     assert (attempt.mode, pool.replicas[0].quiet_since) == (OPEN, 9.0)
+
+
+def test_what_is_written_off_holds_no_slot_and_teaches_nothing(make_pool):
+    pool = make_pool(1, max_concurrency=1)
+    lost = pool.begin(1.0, 1.0)
+    replica = lost.replica
+    assert not isinstance(pool.begin(1.0, 1.1), Attempt)
+    lost.write_off()
+    assert (replica.in_flight, replica.load, replica.load_work) == (0, 0, 0.0)
+    lost.write_off()
+    next_one = pool.begin(1.0, 2.0)
+    assert isinstance(next_one, Attempt)
+    next_one.settle(Outcome.SUCCESS, 2.1)
+    speed = replica.seconds_per_work
+    lost.settle(Outcome.SUCCESS, 600.0)
+    assert replica.in_flight == 0
+    assert replica.succeeded == 2
+    assert replica.seconds_per_work == speed
+    with pytest.raises(RuntimeError):
+        lost.settle(Outcome.SUCCESS, 600.0)
+
+
+def test_so_does_one_whose_client_is_impatient(make_pool):
+    pool = make_pool(1)
+    attempt = pool.begin(1.0, 1.0)
+    attempt.mark_short_deadline()
+    attempt.write_off()
+    assert (attempt.replica.in_flight, attempt.replica.stall_exempt) == (0, 0)
+    attempt.settle(Outcome.CANCELLED, 3.0)
+    assert (attempt.replica.in_flight, attempt.replica.stall_exempt) == (0, 0)

@@ -143,9 +143,20 @@ def test_what_was_sent_before_its_return_is_taken_from_it_and_is_no_evidence(poo
     assert not replica.ejection.until
     assert replica.in_flight >= 3
     freed = len(replica.endpoint.freed)
+    replica.endpoint.attempts = [attempt for attempt in left if attempt.replica is replica]
     others(pool, back + 0.05, back + 30.0)
     assert replica.ejection.count == 1
-    assert replica.endpoint.freed_before[freed:] == [back]
+    assert replica.in_flight == 0
+    endpoint = replica.endpoint
+    assert set(endpoint.freed_before[freed:]) == {back}
+    assert endpoint.written_off[-1] == [one for one in endpoint.requests if one[0] < back] != []
+    # As long as some wait: retries have a budget.
+    assert len(endpoint.freed_before) - freed == pytest.approx(29, abs=1)
+    endpoint.requests.clear()
+    others(pool, back + 30.0, back + 32.0)
+    looked = len(endpoint.written_off)
+    others(pool, back + 32.0, back + 35.0)
+    assert len(endpoint.written_off) == looked
     # What it is sent now counts as before.
-    left += serve(pool, back + 30.0, back + 33.0, hanging=["r0"])
+    left += serve(pool, back + 35.0, back + 38.0, hanging=["r0"])
     assert replica.ejection.count == 2

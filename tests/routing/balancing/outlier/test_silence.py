@@ -15,6 +15,9 @@ class Endpoint:
         """``[sent, heard]`` of each, and its work where that matters."""
         self.freed = []
         self.freed_before = []
+        self.written_off = []
+        self.attempts = []
+        """Those that are written off as silent."""
 
     def silent_requests(self, now, for_s, work_s=0.0, after=0.0):
         old = silent = 0
@@ -24,6 +27,15 @@ class Endpoint:
                 old += 1
                 silent += now - heard > limit_s
         return old, silent
+
+    def write_off_silent(self, now, for_s, work_s, before):
+        waiting = [one for one in self.requests if one[0] < before]
+        silent = [one for one in waiting if now - one[1] > max(for_s, work_s * sum(one[2:]))]
+        self.written_off.append(silent)
+        for attempt in self.attempts if silent else ():
+            if attempt.started < before:
+                attempt.write_off()
+        return len(waiting)
 
     def free_requests(self, words, *, all_of_them, before=inf):
         self.freed.append((words, all_of_them))

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.outlier.doubt_text import words
 from routing.balancing.pool.pool import Pool
@@ -224,3 +225,28 @@ def test_a_retry_goes_to_it_if_no_other_is_left(make_pool):
         attempt = pool.begin(1.0, traffic.now, excluded=(pool.replicas[1],))
         assert attempt.replica is pool.replicas[0]
         attempt.settle(Outcome.CANCELLED, traffic.now)
+
+
+def test_one_in_doubt_gets_some_while_no_other_has_a_slot(make_pool):
+    """They hang, and nothing but its answers shows it."""
+    pool = make_pool(2, max_concurrency=2)
+    doubted = pool.replicas[1]
+    doubted.doubt.since = 0.5
+    pool.refresh(1.0)
+    held = []
+    while isinstance(attempt := pool.begin(1.0, 1.0), Attempt):
+        held.append(attempt)
+        if attempt.replica is doubted:
+            attempt.settle(Outcome.SUCCESS, 1.0)
+            held.pop()
+        assert len(held) <= 2
+    assert [attempt.replica for attempt in held] == [pool.replicas[0]] * 2
+    got, now = 0, 1.0
+    while now < 3.0:
+        attempt = pool.begin(1.0, now)
+        if isinstance(attempt, Attempt):
+            assert attempt.replica is doubted
+            attempt.settle(Outcome.CANCELLED, now)
+            got += 1
+        now += 0.01
+    assert 6 <= got <= 9

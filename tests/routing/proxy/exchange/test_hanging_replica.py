@@ -3,10 +3,12 @@
 import asyncio
 import time
 
+import msgspec
 import pytest
 
 from routing.balancing.learning import p99_tracker
-from routing.contract.policy import Policy, Retries, Timeouts
+from routing.balancing.outlier import silence, starvation
+from routing.contract.policy import Policy, Queue, Retries, Timeouts
 from tests.routing.proxy.rig import (
     LIMIT_S,
     OK_ANSWER,
@@ -113,4 +115,46 @@ async def test_one_that_answers_slowly_again_is_back_though_older_requests_stay_
     await clients.stop()
     assert replica.ejection.count == 1
     posts = [seen for seen in bad.requests if seen.body]
-    assert replica.in_flight == len(posts), "what may not be sent twice waits"
+    assert replica.in_flight <= len(posts), (
+        "what may not be sent twice waits, and is no load once it is given up"
+    )
+
+
+async def test_slots_that_lost_requests_hold_are_given_back(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The only replica, full of requests that it never answers: one more is sent to see whether it lives."""
+    monkeypatch.setattr(p99_tracker, "WINDOW_S", 0.2)
+    monkeypatch.setattr(silence, "LEAST_S", 0.5)
+    monkeypatch.setattr(starvation, "AFTER_SILENCE_S", 0.5)
+    only = await rig.replica()
+    rig.fleet(only, policy=msgspec.structs.replace(POLICY, max_concurrency=2, queue=Queue(size=0)))
+    pool, client = rig.table.fleets["f"], await rig.client()
+    while not pool.speed.p99_s:
+        assert (await client.ask(GET)).status == 200
+        await asyncio.sleep(0.01)
+    replica = pool.replicas[0]
+    only.script = answer_bytes(b"")
+    lost = [await rig.client() for _ in range(2)]
+    for waiting in lost:
+        waiting.send(POST)
+    await until(lambda: replica.in_flight == 2)
+    only.script = answer_ok
+    ends = time.monotonic() + LIMIT_S
+    while (await client.ask(GET)).status != 200:
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.02)
+    most = 0
+    while replica.in_flight:
+        assert time.monotonic() < ends
+        most = max(most, replica.in_flight)
+        assert (await client.ask(GET)).status in (200, 503)
+        await asyncio.sleep(0.02)
+    assert most <= 3, "no more than one beside the slots"
+    assert [(await client.ask(GET)).status for _ in range(50)] == [200] * 50
+    assert replica.in_flight == 0
+    for connection in only.connections:
+        connection.transport.abort()
+    for waiting in lost:
+        assert (await waiting.answer()).status == 502
+    assert replica.in_flight == 0
