@@ -1,14 +1,14 @@
 """CPU that one proxied request costs: ours and nginx's, in the same run.
 
     python -m tests.benchmarks.proxy_cpu [--rounds 7] [--seconds 4] [--connections 64] [--heads ids] [--key]
-        [--limits all] [--workers 2] [--tls]
+        [--limits all] [--workers 2] [--tls] [--answers vllm] [--ports 4]
 
-Four instant replicas (one nginx that answers from memory) stand behind nginx as a proxy, with its best
-settings for this, and behind ours with one worker and the default strategy, run from a fleet file. wrk sends
-a small chat completion over each in turn, round by round, so that a machine whose speed drifts drifts for
-both. The figure is the proxy process's own user and system time, divided by the requests that wrk
-counted. Proxies have one CPU to themselves and wrk shares the other with the replicas, unless
-there is only one.
+Four instant replicas, which send what vLLM or llama.cpp sends (:mod:`tests.benchmarks.recorded`), stand
+behind nginx as a proxy, with its best settings for whole answers, and behind ours with one worker and the
+default strategy, run from a fleet file. wrk sends a chat completion with a body of 500 bytes over each in
+turn, round by round, so that a machine whose speed drifts drifts for both. The figure is the proxy process's
+own user and system time, divided by the requests that wrk counted. Proxies have one CPU to themselves and wrk
+shares the other with the replicas, unless there is only one.
 
 ``--heads`` says how the requests' heads differ. ``same``: not at all, as wrk sends them; our proxy reads such
 a head once for each connection. ``ids``: by their X-Request-Id, as those of real clients do by an id, a trace
@@ -37,11 +37,11 @@ from pathlib import Path
 
 from routing.contract.client_keys import new_key
 from tests.benchmarks.processes import cpu_seconds, family, running, two_cpus
+from tests.benchmarks.recorded import KINDS
+from tests.benchmarks.recorded_replica import BODY
 from tests.benchmarks.wrk import drive
 from tests.ports import free_ports
 
-ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
-BODY = '{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
 PATH = "/v1/chat/completions"
 
 NGINX = """daemon off; worker_processes 1; pid {folder}/{name}.pid; error_log stderr crit;
@@ -51,7 +51,6 @@ http {{ access_log off; keepalive_requests 100000000; default_type application/j
   fastcgi_temp_path {folder}/{name}-f; uwsgi_temp_path {folder}/{name}-u; scgi_temp_path {folder}/{name}-s;
   {rest} }}
 """
-REPLICAS = "server {{ {listens} location / {{ return 200 '{answer}'; }} }}"
 PROXY = """upstream replicas {{ {servers} keepalive 128; keepalive_requests 100000000; }}
   server {{ listen 127.0.0.1:{port}{tls}; location / {{ proxy_pass http://replicas; proxy_http_version 1.1;
   proxy_set_header Connection ""; }} }}"""
@@ -80,12 +79,10 @@ def write_inputs(
     key: str = "",
     tls: bool = False,
     limits: str = "none",
-) -> tuple[Path, Path, Path, Path]:
-    replicas, proxy = folder / "replicas.conf", folder / "proxy.conf"
-    listens = " ".join(f"listen 127.0.0.1:{port};" for port in ports)
+) -> tuple[Path, Path, Path]:
+    """Settings of nginx, a fleet file, and a script for wrk."""
+    proxy = folder / "proxy.conf"
     servers = " ".join(f"server 127.0.0.1:{port};" for port in ports)
-    rest = REPLICAS.format(listens=listens, answer=ANSWER)
-    replicas.write_text(NGINX.format(folder=folder, name="replicas", rest=rest))
     rest = PROXY.format(servers=servers, port=nginx_port, tls=TLS.format(folder=folder) if tls else "")
     proxy.write_text(NGINX.format(folder=folder, name="proxy", rest=rest))
     fleets = folder / "fleets.yaml"
@@ -103,11 +100,16 @@ def write_inputs(
         authorization = f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
     script = folder / "post.lua"
     script.write_text(
-        f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
+        f"wrk.method = 'POST'\nwrk.body = '{BODY.decode()}'\n"
+        "wrk.headers['Content-Type'] = 'application/json'\n"
         + authorization
         + (VARIED % heads if heads else "")
     )
-    return replicas, proxy, fleets, script
+    return proxy, fleets, script
+
+
+def replica_command(answers: str, ports: list[int]) -> list[str]:
+    return [sys.executable, "-m", "tests.benchmarks.recorded_replica", answers, *map(str, ports)]
 
 
 def make_certificate(pair: Path) -> None:
@@ -131,11 +133,11 @@ def make_certificate(pair: Path) -> None:
 
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[float, float]]]:
     """Proxy → (CPU µs a request, requests a second) of each round."""
-    *ports, nginx_port, our_port = free_ports(6)
+    *ports, nginx_port, our_port = free_ports(options.ports + 2)
     key = new_key() if options.key or options.limits == "all" else ""
     tls = options.tls
     heads, limits = HEADS[options.heads], options.limits
-    replicas, proxy, fleets, script = write_inputs(folder, ports, nginx_port, heads, key, tls, limits)
+    proxy, fleets, script = write_inputs(folder, ports, nginx_port, heads, key, tls, limits)
     proxy_cpu, other_cpu = (None, None) if options.no_pin else two_cpus()
     workers = str(options.workers)
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--workers", workers]
@@ -146,7 +148,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[f
     urls = {port: f"{'https' if tls else 'http'}://127.0.0.1:{port}" for port in (nginx_port, our_port)}
     rounds: dict[str, list[tuple[float, float]]] = {"nginx": [], "switchyard": []}
     with (
-        running(["nginx", "-c", str(replicas)], ports[0], other_cpu),
+        running(replica_command(options.answers, ports), ports[0], other_cpu),
         running(["nginx", "-c", str(proxy)], nginx_port, proxy_cpu) as nginx,
         running([*ours, "--listen", f"127.0.0.1:{our_port}"], our_port, proxy_cpu) as switchyard,
     ):
@@ -168,7 +170,8 @@ def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Names
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
     print(
         f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
-        f"heads: {options.heads}{', with a client key' if options.key else ''}"
+        f"answers of {options.answers}, ports: {options.ports}, heads: {options.heads}"
+        f"{', with a client key' if options.key else ''}"
         f", limits: {options.limits}, workers: {options.workers}"
         f"{', over TLS 1.3' if options.tls else ''}"
     )
@@ -196,6 +199,8 @@ def main() -> None:
     parser.add_argument("--limits", choices=("none", "replicas", "all"), default="none", help="that are set")
     parser.add_argument("--workers", type=int, default=1, help="of our proxy")
     parser.add_argument("--tls", action="store_true", help="speak TLS to both proxies")
+    parser.add_argument("--answers", choices=KINDS, default="vllm", help="whose answers replicas send")
+    parser.add_argument("--ports", type=int, default=4, help="replicas")
     options = parser.parse_args()
     missing = [tool for tool in ("nginx", "wrk") if shutil.which(tool) is None]
     if missing:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from routing.contract.client_keys import new_key
 from tests.benchmarks.processes import cpu_seconds, family, running, two_cpus
-from tests.benchmarks.proxy_cpu import HEADS, PATH, write_inputs
+from tests.benchmarks.proxy_cpu import HEADS, PATH, replica_command, write_inputs
 from tests.benchmarks.wrk import drive
 from tests.ports import free_ports
 
@@ -58,7 +58,7 @@ def nginx_conf(made: Path, port: int, own_port: int, workers: int) -> Path:
 
 def measure(options: argparse.Namespace, folder: Path) -> Figures:
     *ports, unused, first, second, third, fourth = free_ports(9)
-    replicas, proxy, fleets, script = write_inputs(
+    proxy, fleets, script = write_inputs(
         folder, ports, unused, HEADS["same"], new_key(), limits=options.limits
     )
     paced = script.with_name("paced.lua")
@@ -68,7 +68,7 @@ def measure(options: argparse.Namespace, folder: Path) -> Figures:
     ours = [sys.executable, "-m", "routing", "--fleets", str(fleets), "--admin", "none"]
     found: Figures = defaultdict(list)
     with ExitStack() as stack:
-        stack.enter_context(running(["nginx", "-c", str(replicas)], ports[0], other_cpu))
+        stack.enter_context(running(replica_command("vllm", ports), ports[0], other_cpu))
         systems = []
         for workers, our_port, nginx_port in ((1, first, third), (options.workers, second, fourth)):
             listen = ["--workers", str(workers), "--listen", f"127.0.0.1:{our_port}"]

@@ -1,15 +1,18 @@
 """Our proxy beside its peers, in one run: what a request and a stream cost, and what they are slowed down by.
 
     python -m tests.benchmarks.peers [--rounds 5] [--only switchyard,nginx] [--tools .venv-peers/bin]
+        [--answers vllm] [--heads same] [--rate 200]
 
 Those peers take part that are installed; the others are named with the command that brings them. Each proxy
 has one CPU to itself, one after another within each round, so that a machine whose speed drifts drifts for
-all; load and replicas share another CPU. Behind each are the same four replicas: for whole answers an nginx
-that answers from memory, for streams a server that sends 50 events 20 ms apart. Ours runs with all guards,
-with metrics, and asks for a client key.
+all; load and replicas share another CPU. Behind each are the same four replicas, which send what vLLM or
+llama.cpp sends (:mod:`tests.benchmarks.recorded`), to requests with a body of 500 bytes. Ours runs with all
+guards, with metrics, and asks for a client key.
 
 - CPU: the proxy's own user and system time, divided by the answers that wrk counted, 64 connections.
-- Added: 200 requests a second, open loop, less the same straight to a replica in the same round.
+- One port: the same with a single replica.
+- Added: 200 requests a second, open loop, less the same straight to a replica in the same round; ``--rate 0``
+  leaves it out.
 - Streams: 100 at a time, each on a new connection; the proxy's CPU for 10,000 events.
 - Memory: proportional resident set of all the proxy's processes, at the end.
 
@@ -32,16 +35,10 @@ from tests.benchmarks.peers import load
 from tests.benchmarks.peers.proxies import PEERS, Peer
 from tests.benchmarks.peers.setup import Setup, our_python
 from tests.benchmarks.processes import cpu_seconds, family, memory_bytes, pin, running, two_cpus
+from tests.benchmarks.proxy_cpu import HEADS, VARIED
+from tests.benchmarks.recorded import KINDS
 from tests.ports import free_ports
 
-ANSWER = '{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
-REPLICAS = """daemon off; worker_processes 1; pid {folder}/pid; error_log stderr crit;
-events {{ worker_connections 4096; }}
-http {{ access_log off; keepalive_requests 100000000; default_type application/json;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi; uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ {listens} location / {{ return 200 '{answer}'; }} }} }}
-"""
 STREAM_RUNS = 3
 """After one that opens the connections to the replicas."""
 WARMING_ROUNDS = 20
@@ -65,44 +62,46 @@ def measure(options: argparse.Namespace, peers: list[Peer], folder: Path) -> Fig
     if other_cpu is not None:
         pin(other_cpu)
     key = new_key()
-    replicas, streaming = free_ports(4), free_ports(4)
+    replicas = free_ports(4)
     figures: Figures = {peer.name: defaultdict(list) for peer in peers}
     with ExitStack() as stack:
-        (folder / "replicas").mkdir()
-        listens = " ".join(f"listen 127.0.0.1:{port};" for port in replicas)
-        settings = folder / "replicas" / "nginx.conf"
-        settings.write_text(REPLICAS.format(folder=settings.parent, listens=listens, answer=ANSWER))
-        stack.enter_context(running(["nginx", "-c", str(settings)], replicas[0], other_cpu))
-        stream = [our_python(), "-m", "tests.benchmarks.peers.stream_replica", *map(str, streaming)]
-        stack.enter_context(running(stream, streaming[0], other_cpu))
+        answering = [our_python(), "-m", "tests.benchmarks.recorded_replica", options.answers]
+        stack.enter_context(running([*answering, *map(str, replicas)], replicas[0], other_cpu))
         for number in range(options.rounds):
-            direct = load.middle_and_late(load.at_a_rate(replicas[0], key, options.rate, options.seconds))
+            direct = None
+            if options.rate:
+                direct = load.middle_and_late(load.at_a_rate(replicas[0], key, options.rate, options.seconds))
             for peer in peers:
                 print(f"round {number + 1} of {options.rounds}: {peer.name}", file=sys.stderr)
-                place = folder / f"{peer.name}-{number}"
-                whole = Setup(place, *free_ports(2), replicas, options.tools, key)
                 found = figures[peer.name]
-                with ExitStack() as life:
-                    pid = started(life, peer, whole, proxy_cpu)
-                    measure_answers(found, whole, pid, options, direct, other_cpu)
-                place = folder / f"{peer.name}-{number}-streams"
-                streams = Setup(place, *free_ports(2), streaming, options.tools, key)
-                with ExitStack() as life:
-                    pid = started(life, peer, streams, proxy_cpu)
-                    measure_streams(found, streams, pid, options)
+                for column, some in (("cpu_us", replicas), ("one_us", replicas[:1])):
+                    place = folder / f"{peer.name}-{number}-{len(some)}"
+                    setup = Setup(place, *free_ports(2), some, options.tools, key)
+                    with ExitStack() as life:
+                        pid = started(life, peer, setup, proxy_cpu)
+                        measure_answers(found, column, setup, pid, options, other_cpu)
+                        if column == "cpu_us":
+                            measure_added(found, setup, options, direct)
+                            measure_streams(found, setup, pid, options)
+                            found["memory_mib"].append(memory_bytes(family(pid)) / 2**20)
     return figures
 
 
 def measure_answers(
     found: dict[str, list[float]],
+    column: str,
     setup: Setup,
     pid: int,
     options: argparse.Namespace,
-    direct: tuple[float, float],
     cpu: int | None,
 ) -> None:
+    """CPU of each answer, in this column."""
+
     def drive(seconds: float) -> int:
-        return load.as_much_as_goes(setup.port, setup.folder, setup.key, seconds, options.connections, cpu)
+        heads = VARIED % HEADS[options.heads] if HEADS[options.heads] else ""
+        return load.as_much_as_goes(
+            setup.port, setup.folder, setup.key, seconds, options.connections, cpu, heads
+        )
 
     for _ in range(WARMING_ROUNDS):
         if drive(1):
@@ -111,12 +110,24 @@ def measure_answers(
     pids = family(pid)
     before = cpu_seconds(pids)
     count = drive(options.seconds)
-    found["cpu_us"].append((cpu_seconds(pids) - before) / count * 1e6)
-    found["per_second"].append(count / options.seconds)
-    middle, late = load.middle_and_late(load.at_a_rate(setup.port, setup.key, options.rate, options.seconds))
-    found["added_p50_ms"].append(middle - direct[0])
-    found["added_p99_ms"].append(late - direct[1])
-    found["memory_mib"].append(memory_bytes(pids) / 2**20)
+    used = cpu_seconds(pids) - before
+    found[column].append(used / count * 1e6)
+    if column == "cpu_us":
+        found["per_second"].append(count / options.seconds)
+        found["busy"].append(used / options.seconds * 100)
+
+
+def measure_added(
+    found: dict[str, list[float]],
+    setup: Setup,
+    options: argparse.Namespace,
+    direct: tuple[float, float] | None,
+) -> None:
+    if direct is not None:
+        took = load.at_a_rate(setup.port, setup.key, options.rate, options.seconds)
+        middle, late = load.middle_and_late(took)
+        found["added_p50_ms"].append(middle - direct[0])
+        found["added_p99_ms"].append(late - direct[1])
 
 
 def measure_streams(
@@ -131,7 +142,9 @@ def measure_streams(
 
 COLUMNS = {
     "cpu_us": ("CPU, µs a request", "{:.1f}"),
+    "one_us": ("one port", "{:.1f}"),
     "per_second": ("requests/s", "{:,.0f}"),
+    "busy": ("% of its CPU", "{:.0f}"),
     "added_p50_ms": ("added p50, ms", "{:.2f}"),
     "added_p99_ms": ("added p99, ms", "{:.2f}"),
     "stream_cpu_ms": ("CPU, ms for 10,000 events", "{:.0f}"),
@@ -143,13 +156,18 @@ def report(figures: Figures, options: argparse.Namespace) -> None:
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     print(
         f"medians (least to most) of {options.rounds} rounds of {options.seconds:g} s; {options.connections} "
-        f"connections; {options.rate:g} requests/s for what is added; {options.streams} streams\n"
+        f"connections; {options.rate:g} requests/s for what is added; {options.streams} streams; answers of "
+        f"{options.answers}; heads: {options.heads}\n"
     )
-    print("| | " + " | ".join(title for title, _ in COLUMNS.values()) + " |")
-    print("| --- |" + " ---: |" * len(COLUMNS))
+    columns = {column: form for column, form in COLUMNS.items() if options.rate or "added" not in column}
+    print("| | " + " | ".join(title for title, _ in columns.values()) + " |")
+    print("| --- |" + " ---: |" * len(columns))
     for name, found in figures.items():
-        cells = [cell(found[column], form) for column, (_, form) in COLUMNS.items()]
+        cells = [cell(found[column], form) for column, (_, form) in columns.items()]
         print(f"| {name} | " + " | ".join(cells) + " |")
+    print("\nfour ports ÷ one, round by round: median (least to most)\n")
+    for name, found in figures.items():
+        print(f"- {name}: {ratio(found['cpu_us'], found['one_us'])}")
     ours = figures.get("switchyard")
     if ours is None:
         return
@@ -179,6 +197,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--rate", type=float, default=200.0)
+    parser.add_argument("--answers", choices=KINDS, default="vllm", help="whose answers replicas send")
+    parser.add_argument("--heads", choices=HEADS, default="same", help="as of tests.benchmarks.proxy_cpu")
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument(
         "--only", default="", help="names, separated by commas (default: all that are installed)"

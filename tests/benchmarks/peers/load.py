@@ -10,33 +10,33 @@ from pathlib import Path
 
 import uvloop
 
-from tests.benchmarks.peers.setup import MODEL, PATH
-from tests.benchmarks.peers.stream_replica import TOKENS
+from tests.benchmarks.peers.setup import PATH
+from tests.benchmarks.recorded_replica import BODY, STREAM_BODY, TOKENS
 from tests.benchmarks.wrk import drive
 
-BODY = f'{{"model":"{MODEL}","messages":[{{"role":"user","content":"Hello there"}}],"max_tokens":16}}'
-STREAMING = f'{BODY[:-1]},"stream":true}}'
 SENDERS = 32
 
 
 def as_much_as_goes(
-    port: int, folder: Path, key: str, seconds: float, connections: int, cpu: int | None
+    port: int, folder: Path, key: str, seconds: float, connections: int, cpu: int | None, heads: str = ""
 ) -> int:
-    """Answers within so many seconds, each connection asking again as soon as it was answered."""
+    """Answers within so many seconds, each connection asking again as soon as it was answered. ``heads``: how
+    the requests' heads differ, in wrk's language."""
     script = folder / "post.lua"
     script.write_text(
-        f"wrk.method = 'POST'\nwrk.body = '{BODY}'\nwrk.headers['Content-Type'] = 'application/json'\n"
-        f"wrk.headers['Authorization'] = 'Bearer {key}'\n"
+        f"wrk.method = 'POST'\nwrk.body = '{BODY.decode()}'\n"
+        "wrk.headers['Content-Type'] = 'application/json'\n"
+        f"wrk.headers['Authorization'] = 'Bearer {key}'\n{heads}"
     )
     return drive(f"http://127.0.0.1:{port}{PATH}", script, seconds, connections, cpu)
 
 
-def request(body: str, key: str) -> bytes:
+def request(body: bytes, key: str) -> bytes:
     head = (
         f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    return (head + body).encode()
+    return head.encode() + body
 
 
 def at_a_rate(port: int, key: str, rate: float, seconds: float) -> list[float]:
@@ -109,7 +109,7 @@ class StreamReader(asyncio.Protocol):
 
 
 async def _streams(port: int, key: str, count: int) -> int:
-    loop, sent = asyncio.get_running_loop(), request(STREAMING, key)
+    loop, sent = asyncio.get_running_loop(), request(STREAM_BODY, key)
     made = [await loop.create_connection(lambda: StreamReader(sent), "127.0.0.1", port) for _ in range(count)]
     async with asyncio.timeout(60):
         await asyncio.gather(*(reader.done for _, reader in made))
