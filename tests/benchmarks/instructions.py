@@ -1,7 +1,7 @@
 """Instructions that one proxied request costs, and one event of a stream; a pick with ``--picks``.
 
     python -m tests.benchmarks.instructions [--rounds 3] [--requests 16000] [--events 64000] [--heads ids]
-        [--key] [--models served] [--slots 1000] [--strategy NAME]
+        [--key] [--models served] [--slots 1000] [--strategy NAME] [--answers vllm] [--apart]
     python -m tests.benchmarks.instructions --picks [--strategies A,B]
 
 A real proxy with one worker, run from a fleet file, is counted by valgrind's cachegrind, process by process.
@@ -11,6 +11,10 @@ and each event has the same turns of the loop, however slow the machine is. It i
 load, for more requests, and for more events. The difference of two runs, divided by what one had more, is the
 figure: start and end of the process drop out. All three last equally long, so that what timers do drops out
 too; the worker's clock counts how often it is read (`WORKER`), and ``PYTHONHASHSEED`` is 0.
+
+``--answers`` says what replicas send (:mod:`tests.benchmarks.recorded`): ``plain`` is always the same. What
+vLLM sends as head and body comes in one segment, as a busy proxy reads it, or ``--apart``, as an idle one
+does.
 
 CPU time depends on what else the machine does, instructions hardly do: figures of two trees can be compared
 when they were taken at different times. They say nothing of caches, nor of the kernel's part. The spread is
@@ -34,20 +38,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.benchmarks.processes import running
+from tests.benchmarks.recorded import KINDS, Answers, request_body
 
 LIMIT_S = 180.0
 """Of one step, and of the proxy's start: under valgrind all takes thirty times as long."""
-ANSWER = b'{"id":"x","object":"chat.completion","choices":[{"message":{"role":"assistant","content":"ok"}}]}'
-ANSWER_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(ANSWER)
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-EVENT = (
-    b'data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"m",'
-    b'"choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}\n\n'
-)
-CHUNK = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
-LAST_CHUNK = b"0\r\n\r\n"
-BODY = b'{"model":"m","messages":[{"role":"user","content":"Hello there"}],"max_tokens":16}'
-STREAM_BODY = BODY[:-1] + b',"stream":true}'
+BODY, STREAM_BODY = request_body(500), request_body(500, stream=True)
+BEGAN = 1_790_000_000.0
+"""Unix time of the first answer: the same in each run."""
+PER_SECOND = 5000
+"""Answers whose date is the same."""
+STREAM_END = 12
+"""Bytes by which the end of a segment is known, however it is chunked."""
 KEY = "sy-" + "k" * 43
 DECLARES = {"any": "", "own": "expose: inference", "served": "served_model: m"}
 """What the fleet says of its models: nothing, as fleets from before ``expose``; that clients reach its own
@@ -100,7 +101,7 @@ class Load:
 class Peers:
     """The client and the replicas, in one thread: who is to speak next is known."""
 
-    def __init__(self, heads: str, key: str) -> None:
+    def __init__(self, heads: str, key: str, answers: str, apart: bool) -> None:
         self.listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
         self.ports = [listener.getsockname()[1] for listener in self.listeners]
         self._selector = selectors.DefaultSelector()
@@ -110,6 +111,8 @@ class Peers:
         self._heads = heads
         self._key = f"Authorization: Bearer {key}\r\n".encode() if key else b""
         self._number = 0
+        self._answers = Answers(answers)
+        self._apart = apart
 
     def connect(self, port: int) -> None:
         self._client = socket.create_connection(("127.0.0.1", port), LIMIT_S)
@@ -118,17 +121,20 @@ class Peers:
     def run(self, load: Load) -> None:
         for _ in range(load.requests):
             replica = self.ask(BODY)
-            replica.sendall(ANSWER_HEAD + ANSWER)
-            self.read_until(ANSWER)
+            head, body = self._answers.whole(BEGAN + self._number // PER_SECOND)
+            if self._apart:
+                replica.sendall(head)
+                until_read(replica)
+                replica.sendall(body)
+            else:
+                replica.sendall(head + body)
+            self.read_until(body)
         for _ in range(load.streams):
             replica = self.ask(STREAM_BODY)
-            replica.sendall(STREAM_HEAD + CHUNK)
-            self.read_until(CHUNK)
-            for _ in range(load.events - 1):
-                replica.sendall(CHUNK)
-                self.read_until(CHUNK)
-            replica.sendall(LAST_CHUNK)
-            self.read_until(LAST_CHUNK)
+            for segments in self._answers.stream(BEGAN + self._number // PER_SECOND, load.events):
+                sent = b"".join(segments)
+                replica.sendall(sent)
+                self.read_until(sent[-STREAM_END:])
 
     def close(self) -> None:
         self._client.close()
@@ -169,6 +175,20 @@ class Peers:
             if not data or (data.startswith(b"HTTP/") and not data.startswith(b"HTTP/1.1 200")):
                 sys.exit(f"request {self._number} was answered {received + data!r}")
             received += data
+
+
+def until_read(sock: socket.socket) -> None:
+    """Until the peer has read what was sent to it, as the kernel's table of sockets says."""
+    local, remote = (f"0100007F:{address[1]:04X}" for address in (sock.getpeername(), sock.getsockname()))
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        for line in Path("/proc/net/tcp").read_text().splitlines():
+            fields = line.split()
+            if fields[1:3] == [local, remote]:
+                if fields[4].endswith(":00000000"):
+                    return
+                break
+    sys.exit("the proxy does not read an answer")
 
 
 def write_fleets(
@@ -219,7 +239,7 @@ def count_load(load: Load, options: argparse.Namespace, lasts_s: float) -> tuple
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         key = KEY if options.key else ""
-        peers = Peers(options.heads, key)
+        peers = Peers(options.heads, key, options.answers, options.apart)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         fleets = write_fleets(
@@ -230,7 +250,7 @@ def count_load(load: Load, options: argparse.Namespace, lasts_s: float) -> tuple
         proxy = running(command, port, None, environment=REPEATABLE, log=folder / "log", limit_s=LIMIT_S)
         with proxy as process:
             peers.connect(port)
-            peers.run(Load(1, 1, 1))
+            peers.run(Load(1, 1, 3))
             begin = time.monotonic()
             peers.run(load)
             took = time.monotonic() - begin
@@ -317,6 +337,8 @@ def main() -> None:
     parser.add_argument("--strategy", default="", help="of the fleet; default: the policy's own")
     parser.add_argument("--models", choices=DECLARES, default="any", help="what the fleet says of its models")
     parser.add_argument("--slots", type=int, help="max_concurrency of each replica, which is never reached")
+    parser.add_argument("--answers", choices=KINDS, default="plain", help="whose answers replicas send")
+    parser.add_argument("--apart", action="store_true", help="a body is sent once its head was read")
     parser.add_argument("--picks", action="store_true", help="count picks alone")
     parser.add_argument("--strategies", metavar="A,B", default="least_expected_work,round_robin")
     options = parser.parse_args()
@@ -331,6 +353,7 @@ def main() -> None:
         return
     setup = f"four replicas, {options.strategy or 'default strategy'}, slots: {options.slots or 'none'}"
     print(f"{setup}, heads: {options.heads}{', with a client key' if options.key else ''}")
+    print(f"answers of {options.answers}{', head and body apart' if options.apart else ''}")
     subprocess.run([sys.executable, "-m", "compileall", "-q", "routing"], check=True)
     found = measure(options)
     print(f"instructions a request {figure([request for request, _ in found])}")
