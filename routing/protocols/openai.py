@@ -22,7 +22,12 @@ _LONGEST_COUNT = 48
 """Bytes of ``"completion_tokens": 123456789``, and some blanks."""
 _COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
 _PROMPT_TOKENS = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*+:\s*+([0-9]{1,9})')
-_TOTAL_TOKENS = re.compile(rb'"total_tokens"\s*+:\s*+([0-9]{1,9})')
+_USUAL_USAGE = re.compile(
+    rb'"usage":\{"(?:prompt_tokens":([0-9]{1,9}),"(?:total_tokens":[0-9]{1,9},")?completion_tokens":([0-9]{1,9})'
+    rb'|completion_tokens":([0-9]{1,9}),"prompt_tokens":([0-9]{1,9}))[,}]'
+)
+"""As vLLM, OpenAI and llama.cpp begin it."""
+_COUNTS = re.compile(rb'"(prompt|input|completion|output|total)_tokens"\s*+:\s*+([0-9]{1,9})')
 _LONGEST_USAGE = 1024
 """Bytes from a usage's first count to its last."""
 
@@ -114,15 +119,29 @@ def completion_tokens(body: bytes) -> int:
     return int(said[-1]) if said else 0
 
 
-def tokens_used(body: bytes, output: int) -> int:
-    """Prompt and output tokens together, likewise. ``output``: what is known of these."""
-    last = body.rfind(b"_tokens")
-    usage = body[max(0, last - _LONGEST_USAGE) : last + _LONGEST_COUNT]
-    said = _PROMPT_TOKENS.findall(usage)
-    if said or output:
-        return output + (int(said[-1]) if said else 0)
-    said = _TOTAL_TOKENS.findall(usage)
-    return int(said[-1]) if said else 0
+def usage_of(body: bytes) -> tuple[int, int] | None:
+    """Output tokens, and prompt and output together, that a whole answer, or the end of one, says it has; 0
+    where it does not say. ``None``: it names no tokens at all."""
+    begin = body.rfind(b'"usage":{')
+    if begin >= 0 and (usual := _USUAL_USAGE.match(body, begin)) is not None:
+        before, after, first, second = usual.groups()
+        tokens, prompt = (int(after), before) if first is None else (int(first), second)
+        return tokens, tokens + int(prompt)
+    # Names in JSON: in a string there is a backslash before the quotation mark.
+    last = body.rfind(b'_tokens"')
+    if last < 0:
+        return None
+    begin = body.rfind(b'"usage"', 0, last)
+    if begin < last - _LONGEST_USAGE:
+        begin = max(0, last - _LONGEST_USAGE)
+    said = dict(_COUNTS.findall(body, begin, last + _LONGEST_COUNT))
+    output = said.get(b"completion") or said.get(b"output")
+    # What follows the usage may have a name like these, too.
+    tokens = int(output) if output is not None else completion_tokens(body)
+    prompt = said.get(b"prompt") or said.get(b"input")
+    if prompt or tokens:
+        return tokens, tokens + int(prompt or 0)
+    return 0, int(said.get(b"total", 0))
 
 
 class StreamTokenCounter:
@@ -209,5 +228,5 @@ class TailTokenCounter:
         return completion_tokens(self._tail)
 
     def prompt(self) -> int:
-        output = self.total()
-        return tokens_used(self._tail, output) - output
+        usage = usage_of(self._tail)
+        return 0 if usage is None else usage[1] - usage[0]

@@ -107,15 +107,13 @@ class AuthenticatedExchange(Exchange):
         self.quota = None
         quota.end(self._reserved, tokens, prompt_tokens_unknown)
 
-    def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
-    ) -> None:
+    def settle_quota_from_body(self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None) -> None:
         quota, pool = self.quota, self.pool
         assert quota is not None
         assert pool is not None
         self.quota = None
-        if has_usage:
-            quota.end(self._reserved, openai.tokens_used(body, output_tokens))
+        if usage is not None:
+            quota.end(self._reserved, usage[1])
             return
         output = 0
         if pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:

@@ -207,11 +207,8 @@ class ExchangeState:
         """The request has ended and has used ``tokens``. Called on every way out, if ``quota`` is set.
         ``prompt_tokens_unknown``: without the prompt's tokens, which the response did not report."""
 
-    def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, output_tokens: int, has_usage: bool
-    ) -> None:
-        """The same for a complete response. ``output_tokens``: from its ``usage``; 0: unknown.
-        ``has_usage``: whether it has any token count."""
+    def settle_quota_from_body(self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None) -> None:
+        """The same for a complete response. ``usage``: as of :func:`routing.protocols.openai.usage_of`."""
 
     # For the budget of bodies (BodyOwner). The exchange, which lies above, implements it.
 

@@ -277,12 +277,10 @@ class UpstreamExchange(AttemptOwner):
         ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
-        # find() and not "in": "in" first tries to convert the left side to a number, and raises internally.
-        has_usage = body.find(b"_tokens") >= 0
-        tokens = openai.completion_tokens(body) if has_usage else 0
-        bucket = attempt.settle(outcome, now, tokens, at_once=True)
+        usage = openai.usage_of(body)
+        bucket = attempt.settle(outcome, now, 0 if usage is None else usage[0], at_once=True)
         if self.quota is not None:
-            self.settle_quota_from_body(head, body, tokens, has_usage)
+            self.settle_quota_from_body(head, body, usage)
         # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
         # duration is that of the request.
         if attempt.started != self.started:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from routing.http.chunked import decode_chunks, encode_chunk
 from routing.protocols import openai
 from routing.protocols.request_info import BadRequestBody
+from tests.benchmarks.recorded import Answers
 
 CHAT = b"/v1/chat/completions"
 
@@ -187,6 +188,38 @@ def test_tokens_of_a_whole_answer() -> None:
     tail = openai.TailTokenCounter()
     for at in range(len(usage)):
         tail.feed(usage[at : at + 1])
-    assert (openai.tokens_used(usage, 2), tail.prompt(), tail.total()) == (9, 7, 2)
-    assert openai.tokens_used(b'{"usage": {"total_tokens": 56}}', 0) == 56
-    assert openai.tokens_used(b'{"text": "\\"prompt_tokens\\": 5"}', 0) == 0
+    assert (openai.usage_of(usage), tail.prompt(), tail.total()) == ((2, 9), 7, 2)
+    assert openai.usage_of(b'{"usage": {"total_tokens": 56}}') == (0, 56)
+    assert openai.usage_of(b'{"text": "\\"prompt_tokens\\": 5"}') is None
+
+
+@pytest.mark.parametrize("kind", ["vllm", "llama.cpp"])
+def test_tokens_of_recorded_answers(kind: str) -> None:
+    answers = Answers(kind)
+    for _ in range(50):
+        _, body = answers.whole(1.7e9)
+        usage = json.loads(body)["usage"]
+        assert openai.usage_of(body) == (usage["completion_tokens"], usage["total_tokens"])
+
+
+@pytest.mark.parametrize(
+    ("body", "usage"),
+    [
+        (b'{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":2}}', (2, 7)),
+        (b'{"usage":{"output_tokens":2,"input_tokens":5},"max_output_tokens":900}', (2, 7)),
+        (b'{"usage":{"input_tokens":5,"kind":"usage","output_tokens":2}}', (2, 2)),
+        (b'{"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}', (2, 9)),
+        (b'{"usage":{"completion_tokens":2,"prompt_tokens":7}}', (2, 9)),
+        (b'{"usage":{"completion_tokens":2.5,"prompt_tokens":7}}', (2, 9)),
+        (
+            b'{"usage":{"prompt_tokens":1},"again":{"usage":{"prompt_tokens":7,"completion_tokens":2}}}',
+            (2, 9),
+        ),
+        (b'{"eval":{"completion_tokens":4,"prompt_tokens":6}}', (4, 10)),
+        (b'{"usage":{"completion_tokens":4},"text":"%b","more_tokens":1}' % (b"x" * 3000), (4, 4)),
+        (b'{"usage":{"prompt_tokens":6,"total_tokens":6}}', (0, 6)),
+        (b'{"max_tokens":6}', (0, 0)),
+    ],
+)
+def test_tokens_wherever_they_stand(body: bytes, usage: tuple[int, int]) -> None:
+    assert openai.usage_of(body) == usage
