@@ -131,10 +131,7 @@ def usage_of(body: bytes) -> tuple[int, int] | None:
     last = body.rfind(b'_tokens"')
     if last < 0:
         return None
-    begin = body.rfind(b'"usage"', 0, last)
-    if begin < last - _LONGEST_USAGE:
-        begin = max(0, last - _LONGEST_USAGE)
-    said = dict(_COUNTS.findall(body, begin, last + _LONGEST_COUNT))
+    said = dict(_COUNTS.findall(body, max(0, last - _LONGEST_USAGE), last + _LONGEST_COUNT))
     output = said.get(b"completion") or said.get(b"output")
     # What follows the usage may have a name like these, too.
     tokens = int(output) if output is not None else completion_tokens(body)

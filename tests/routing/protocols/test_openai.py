@@ -207,7 +207,8 @@ def test_tokens_of_recorded_answers(kind: str) -> None:
     [
         (b'{"usage":{"input_tokens":5,"cache_read_input_tokens":3,"output_tokens":2}}', (2, 7)),
         (b'{"usage":{"output_tokens":2,"input_tokens":5},"max_output_tokens":900}', (2, 7)),
-        (b'{"usage":{"input_tokens":5,"kind":"usage","output_tokens":2}}', (2, 2)),
+        (b'{"usage":{"input_tokens":5,"kind":"usage","output_tokens":2}}', (2, 7)),
+        (b'data: {"usage":{"input_tokens":5}}\n\ndata: {"usage":{"output_tokens":2}}\n\n', (2, 7)),
         (b'{"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}', (2, 9)),
         (b'{"usage":{"completion_tokens":2,"prompt_tokens":7}}', (2, 9)),
         (b'{"usage":{"completion_tokens":2.5,"prompt_tokens":7}}', (2, 9)),
