@@ -34,6 +34,8 @@ class Replica(models.Model):
     """What a request takes on each of them while it runs."""
     request_bytes_per_work = models.FloatField(default=0.0, validators=[MinValueValidator(0.0)])
     """The same for each unit of its estimated work."""
+    adapters = models.JSONField(null=True, blank=True, default=None)
+    """Names of those of the fleet's adapters that it serves; null: all of them."""
     site = models.CharField(max_length=63, blank=True, default="")
     """Where it is; empty: near to proxies of every site."""
     credential = models.CharField(max_length=500, blank=True, default="")

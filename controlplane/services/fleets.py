@@ -106,7 +106,8 @@ def _replica_problems(settings: Mapping[str, Any]) -> Iterator[FieldProblem]:
         if isinstance(name, str) and first.setdefault(name, index) != index:
             message = f'the name "{name}" is already taken by replicas[{first[name]}]: choose another'
             yield FieldProblem(f"/replicas/{index}/name", message)
-        yield from replicas.problems_beside(replica, f"/replicas/{index}")
+        adapters = settings.get("adapters")
+        yield from replicas.problems_beside(replica, f"/replicas/{index}", adapters=adapters)
 
 
 def _insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Fleet:
@@ -171,7 +172,9 @@ def checked_changes(fleet: Fleet, changes: Mapping[str, Any]) -> dict[str, Any]:
     tls_changes = given.get("tls")
     if isinstance(tls_changes, Mapping) and changes["tls"] is not None:
         given["tls"] = effective_settings.merged(fleet.tls, tls_changes)
-    return accepted(check_fleet(given, partial=True), elsewhere)
+    kept = accepted(check_fleet(given, partial=True), elsewhere)
+    refuse(replicas.withdrawn_adapters(fleet, kept["adapters"]) if "adapters" in kept else [])
+    return kept
 
 
 def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:

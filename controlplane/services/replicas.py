@@ -15,6 +15,7 @@ from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.services.unit_of_work import UnitOfWork, check_version, unit_of_work
 from controlplane.services.validation import accepted, immutable, refuse, unknown_name
 from routing.contract.field_rules import FieldProblem
+from routing.contract.fleet_file.cross_checks import adapter_problems
 from routing.contract.fleet_file.devices import without_a_device
 from routing.contract.fleet_file.rules import REPLICA, check_replica
 from routing.contract.names import is_slug
@@ -36,7 +37,7 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str, *, confir
     NeedsConfirmation without ``confirm``, the token for a host that fleets share by it."""
     with unit_of_work(actor, confirm) as write:
         fleet = fleet_named(fleet_name, lock=True)
-        kept = accepted(check_replica(settings), problems_beside(settings))
+        kept = accepted(check_replica(settings), problems_beside(settings, adapters=fleet.adapters))
         replica = insert(write, fleet, kept)
         write.save_fleet(fleet)
         write.event(
@@ -51,7 +52,7 @@ def register(fleet_name: str, settings: Mapping[str, Any], actor: str, *, confir
 
 def registrable(fleet: Fleet, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What :func:`register` would check before it writes. Raises Invalid, Conflict."""
-    kept = accepted(check_replica(settings), problems_beside(settings))
+    kept = accepted(check_replica(settings), problems_beside(settings, adapters=fleet.adapters))
     table_size.refuse_beyond(1)
     _refuse_taken(fleet, kept["name"], "")
     device_memory.refuse_new(fleet.name, {"": kept})
@@ -100,7 +101,7 @@ def update(
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
-        lines = put(write, fleet, replica, _checked_changes(name, changes))
+        lines = put(write, fleet, replica, _checked_changes(fleet, name, changes))
         return ReplicaChange(replica, change_of(fleet, lines, write))
 
 
@@ -114,19 +115,20 @@ def moved_to(
     """
     replica = replica_named(fleet, name)
     check_version(f"Replica {replica}", replica.edit_version, if_version)
-    kept = _checked_changes(name, changes)
+    kept = _checked_changes(fleet, name, changes)
     before = (replica.url, replica.credential)
     after = (kept.get("url", replica.url), kept.get("credential", replica.credential) or "")
     return None if after == before else after
 
 
-def _checked_changes(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_changes(fleet: Fleet, name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Raises Invalid."""
     given = {key: value for key, value in changes.items() if not (key == "name" and value == name)}
     elsewhere = [
         *immutable(given, ["name"], _NAME_STAYS),
         *class_problems(given),
         *device_memory.name_problems(given),
+        *adapter_problems(given, fleet.adapters),
     ]
     kept = accepted(check_replica(given, partial=True), elsewhere)
     if kept.get("admin_state", "") is None:
@@ -267,9 +269,29 @@ def _put_on(write: UnitOfWork, replica: Replica, names: Iterable[str], at: str) 
     write.check_memory(wanted, at, of=replica)
 
 
-def problems_beside(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:
-    """Of a new replica: hardware that it names and that is not there, memory on no device."""
-    return [*class_problems(settings, at), *device_memory.problems(settings, at)]
+def problems_beside(
+    settings: Mapping[str, Any], at: str = "", *, adapters: object = None
+) -> list[FieldProblem]:
+    """Of a new replica: hardware or adapters that it names and that are not there, memory on no device.
+    ``adapters``: its fleet's."""
+    return [
+        *class_problems(settings, at),
+        *device_memory.problems(settings, at),
+        *adapter_problems(settings, adapters, at),
+    ]
+
+
+def withdrawn_adapters(fleet: Fleet, names: Iterable[str]) -> list[FieldProblem]:
+    """Why a fleet cannot have these adapters from now on: a replica lists another, which it has now."""
+    kept = set(names)
+    for name, served in (
+        fleet.replicas.filter(adapters__isnull=False).order_by("name").values_list("name", "adapters")
+    ):
+        gone = [adapter for adapter in served or () if adapter not in kept]
+        if gone:
+            words = f'replica {name} lists the adapter "{gone[0]}": remove it there first, or keep it here'
+            return [FieldProblem("/adapters", words)]
+    return []
 
 
 def class_problems(settings: Mapping[str, Any], at: str = "") -> list[FieldProblem]:

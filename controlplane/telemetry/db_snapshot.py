@@ -40,6 +40,8 @@ class ReplicaRow:
     """How long its last start took."""
     site: str = ""
     """At which it is; empty: near to every proxy."""
+    adapters: list[str] | None = None
+    """Those of its fleet's that it serves; ``None``: all."""
     placed: list[AcceleratorPlacement] = field(default_factory=list)
     """By accelerator."""
 
@@ -151,6 +153,7 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
         "hardware__weight",
         "max_concurrency",
         "site",
+        "adapters",
         "admin_state",
         "health__state",
         "health__reason",
@@ -159,8 +162,9 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
         "health__startup_s",
     )
     found = []
-    for fleet_id, pk, uid, name, own, hardware, limit, site, admin, health, reason, since, *start in values:
-        starting, startup_s = start
+    for row in values:
+        fleet_id, pk, uid, name, own, hardware, limit, site, adapters, admin = row[:10]
+        health, reason, since, starting, startup_s = row[10:]
         weight = own if own is not None else hardware if hardware is not None else 1.0
         found.append(
             (
@@ -178,6 +182,7 @@ def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
                     starting=starting is not False,
                     startup_s=startup_s,
                     site=site,
+                    adapters=adapters,
                 ),
             )
         )

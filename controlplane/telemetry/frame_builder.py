@@ -36,7 +36,7 @@ from controlplane.telemetry.queues import missing_replicas
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.policy import Queue
 from routing.contract.startup import expected_duration
-from routing.contract.table import Version
+from routing.contract.table import Version, unserved_adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +243,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         cold=cold,
         states=dict(Counter(replica.state for replica in replicas)),
         would_refuse=None if row.has_expose else numbers.would_refuse,
+        unserved_adapters=unserved_adapters(row.adapters, (replica.adapters for replica in row.replicas)),
     )
 
 

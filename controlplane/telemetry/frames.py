@@ -272,6 +272,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     would_refuse: int | None = None
     """Requests since the proxies' workers began that ``expose: inference`` would refuse; ``None``: the fleet
     says what it exposes."""
+    unserved_adapters: list[str] = []
+    """Those that no replica serves: requests for them are answered with 503."""
 
 
 class WorkerLive(msgspec.Struct, kw_only=True):

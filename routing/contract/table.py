@@ -5,6 +5,7 @@ would see; the epoch grows when a database is restored or replaced, so that a sm
 later epoch is still the newer table. Only a manifest removes a fleet; an empty Redis means nothing.
 """
 
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -76,6 +77,8 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     startup_s: float | None = None
     """Expected startup time: that of its last start, else the median of its fleet; ``None``: none was
     measured."""
+    adapters: list[str] | None = None
+    """Which of the fleet's adapters it serves; ``None``: all of them."""
     site: str = ""
     """Site; empty: local to proxies of every site."""
     version: str = ""
@@ -115,6 +118,19 @@ class FleetSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     replicas: list[ReplicaSpec] = []
     installation: str = ""
     """As in :class:`Manifest`."""
+
+
+def unserved_adapters(of_fleet: Iterable[str], of_replicas: Iterable[Collection[str] | None]) -> list[str]:
+    """Those of a fleet's adapters that none of its replicas serves, in their order; none where it has no
+    replicas. ``of_replicas``: of each, those that it serves; ``None``: all."""
+    served: set[str] = set()
+    none = True
+    for names in of_replicas:
+        if names is None:
+            return []
+        none = False
+        served.update(names)
+    return [] if none else [name for name in of_fleet if name not in served]
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True):

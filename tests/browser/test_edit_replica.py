@@ -188,6 +188,7 @@ def test_what_is_brought_back_has_all_its_settings(
     path = f"/fleets/{name}/replicas/b"
     site.api("POST", "/hardware-classes", {"name": "kept", "weight": 2.0})
     site.api("POST", "/accelerators", {"name": "kept/gpu0", "memory_bytes": 10 * 2**30})
+    site.api("PATCH", f"/fleets/{name}", {"adapters": ["sql", "support"]})
     settings = {
         "hardware": "kept",
         "weight": 3.0,
@@ -196,6 +197,7 @@ def test_what_is_brought_back_has_all_its_settings(
         "memory_bytes": 2**30,
         "request_bytes": 2**20,
         "request_bytes_per_work": 2.5,
+        "adapters": ["sql"],
         "site": "berlin",
         "credential": "env:REPLICA_B_KEY",
         "admin_state": "draining",

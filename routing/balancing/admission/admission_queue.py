@@ -11,6 +11,10 @@ So that clients take turns on the whole host, a class has one virtual time, and 
 workers (:mod:`routing.balancing.admission.start_tags`). A worker shows the tag of the request that is first,
 and whose tag that is: of two requests of one client in two workers the older one is first.
 
+A request that needs adapters which only some replicas serve does not make others wait. Newcomers that any
+replica can serve do not line up behind it, and workers do not yield to one whose first is such a request: it
+is asked beside them when a slot becomes free.
+
 A worker that was woken may be unable to use the slot, or may be stopped. So each worker with a queue also
 looks by itself every :data:`LOOK_EVERY_S`, and then takes what is free, whoever is first. That also bounds
 what a lost wake-up costs.
@@ -43,6 +47,8 @@ LOOK_EVERY_S = 0.005
 MOST_ASKED = 16
 """Of those that want no slot that is free, so many are asked; those behind them go on waiting, unless the
 replica that they wait for has a slot. Of these as many are asked again."""
+MOST_ASKED_OF_NEED = 2
+"""So many are asked of those that need the same adapters: others will hardly find what these do not."""
 LATE_BY = 1.5
 """A request whose predicted wait is so many times what it may wait is refused at once."""
 
@@ -61,6 +67,10 @@ VIRTUAL_TIME = FLOW + CLASSES
 """The tag that was served last."""
 CLIENTS = VIRTUAL_TIME + CLASSES
 """How many clients wait."""
+NARROW = CLIENTS + CLASSES
+"""How many wait for which not every replica will do, of all classes."""
+FIRST_IS_NARROW = NARROW + 1
+"""And the fields behind it, one a class: whether its first is such a one."""
 
 
 class QueueWaker(Protocol):
@@ -97,7 +107,10 @@ class AdmissionQueue:
         """Who has a slot, where hardly any replica has one."""
         self.waker: QueueWaker = NullWaker()
         self.has_waiters = False
-        """Whether somebody waits, here or, as last seen, in another worker: newcomers line up."""
+        """Whether somebody waits, here or, as last seen, in another worker, for whom any replica will do:
+        newcomers line up."""
+        self.anybody_waits = False
+        """The same of all who wait."""
         self._fleet = fleet
         self._counters = counters
         self._shared = shared
@@ -143,13 +156,20 @@ class AdmissionQueue:
                     cells.write(START + rank, first.start)
                     cells.write(FLOW + rank, first.client % FLOWS)
                     cells.write(CLIENTS + rank, queue.order(rank).clients)
+                    cells.write(FIRST_IS_NARROW + rank, 1.0 if first.needs else 0.0)
                 cells.write(SINCE + rank, 0.0 if first is None else first.since)
                 cells.write(LENGTH + rank, queue.counts[rank])
+            cells.write(NARROW, queue.narrow)
 
     def look_at_peers(self) -> None:
         """Whether somebody waits in another worker."""
-        cells = self._cells
-        self.has_waiters = bool(len(self.queue) or (cells is not None and cells.siblings_sum(WAITING)))
+        cells, queue = self._cells, self.queue
+        elsewhere = 0.0 if cells is None else cells.siblings_sum(WAITING)
+        self.anybody_waits = self.has_waiters = bool(len(queue) or elsewhere)
+        if self.anybody_waits and len(queue) == queue.narrow:
+            if elsewhere and cells is not None:
+                elsewhere -= cells.siblings_sum(NARROW)
+            self.has_waiters = elsewhere > 0
 
     def refresh(self, now: float) -> None:
         """On the slow timer."""
@@ -159,7 +179,7 @@ class AdmissionQueue:
             cells.write(ENDED, ended)
             ended += cells.siblings_sum(ENDED)
         self.look_at_peers()
-        (self.rate.observe if self.has_waiters else self.rate.observe_idle)(ended, now)
+        (self.rate.observe if self.anybody_waits else self.rate.observe_idle)(ended, now)
 
     # --- coming and going ----------------------------------------------------------------------------
 
@@ -185,7 +205,9 @@ class AdmissionQueue:
         self.queue.join(ticket)
         self._set_target(ticket, preferred)
         self._counters.queued += 1
-        self.has_waiters = True
+        self.anybody_waits = True
+        if not ticket.needs:
+            self.has_waiters = True
         self._show(ticket.rank)
         # There may be a slot by now, or none may ever have been missing but for those that wait elsewhere.
         self.waker.serve_soon(self)
@@ -244,7 +266,8 @@ class AdmissionQueue:
 
     def _ahead_of(self, ticket: Ticket) -> float:
         """How many are served before a newcomer, at most: those of higher classes, and of its own class as
-        many of each client as of its own."""
+        many of each client as of its own. Where any replica will do for it, it passes those that need
+        adapters."""
         cells, rank, counts = self._cells, ticket.rank, self.queue.counts
         order = self.queue.order(rank)
         higher, same, clients = float(sum(counts[:rank])), float(counts[rank]), float(order.clients)
@@ -256,7 +279,11 @@ class AdmissionQueue:
                 for sibling in cells.siblings
                 if cells.view[sibling + LENGTH + rank]
             )
-        return higher + min(same, (order.waiting(ticket.client) + 1) * clients)
+        ahead = higher + min(same, (order.waiting(ticket.client) + 1) * clients)
+        if ticket.needs or not ahead:
+            return ahead
+        narrow = self.queue.narrow + (0.0 if cells is None else cells.siblings_sum(NARROW))
+        return max(0.0, ahead - narrow)
 
     def _full(self) -> Rejection:
         size = self.size
@@ -282,7 +309,7 @@ class AdmissionQueue:
         self._slots_freed += 1
         if self.free_slots.few:
             self.free_slots.note(replica)
-        if self.has_waiters:
+        if self.anybody_waits:
             self.wake_next()
         elif (cells := self._cells) is not None:
             view = cells.view
@@ -293,7 +320,7 @@ class AdmissionQueue:
 
     def memory_freed(self) -> None:
         """A request has ended, of whichever fleet, that had memory on a device of this fleet's replicas."""
-        if self.has_waiters or (self._cells is not None and self._cells.siblings_sum(WAITING)):
+        if self.anybody_waits or (self._cells is not None and self._cells.siblings_sum(WAITING)):
             self.wake_next()
 
     def wake_next(self) -> None:
@@ -302,11 +329,24 @@ class AdmissionQueue:
         sibling = self._peer_before(first)
         if sibling is not None:
             self.waker.wake(sibling)
-        elif first is not None:
+        if first is not None and (sibling is None or first.needs):
             self.waker.serve_soon(self)
+        cells = self._cells
+        if cells is not None and cells.siblings_sum(NARROW):
+            self._wake_narrow(cells)
+
+    def _wake_narrow(self, cells: CounterCells) -> None:
+        """Wake the workers to which none yields, because their first request needs adapters."""
+        view = cells.view
+        for worker, cell in cells.others:
+            if any(
+                view[cell + LENGTH + rank] and view[cell + FIRST_IS_NARROW + rank] for rank in range(CLASSES)
+            ):
+                self.waker.wake(worker)
 
     def _peer_before(self, first: Ticket | None) -> int | None:
-        """The worker whose waiter goes before this one; ``None``: there is no such worker."""
+        """The worker whose waiter goes before this one; ``None``: there is no such worker. One whose waiter
+        needs adapters goes before nobody: what is free may be of no use to it."""
         cells = self._cells
         if cells is None:
             return None
@@ -317,6 +357,8 @@ class AdmissionQueue:
             for rank in range(CLASSES):
                 since = view[cell + SINCE + rank]
                 if since:
+                    if view[cell + FIRST_IS_NARROW + rank]:
+                        break
                     if best is None or rank <= best[0]:
                         # It may have shown its tag before another worker served the same client.
                         served = self.queue.order(rank).tags.of(int(view[cell + FLOW + rank]))
@@ -339,6 +381,7 @@ class AdmissionQueue:
             self._show(*(rank for rank in range(CLASSES) if queue.counts[rank]))
         found, asked = not len(queue), 0
         slots, self._slots_freed = max(1, self._slots_freed), 0
+        refused: dict[tuple[str, ...], int] = {}
         for ticket in queue:
             if not ticket.here:
                 continue
@@ -347,6 +390,9 @@ class AdmissionQueue:
                 if not woken:
                     self.waker.wake(sibling)
                 return
+            needs = ticket.needs
+            if needs and refused.get(needs, 0) >= MOST_ASKED_OF_NEED:
+                continue
             if asked >= MOST_ASKED and not self._has_slot_at_last(ticket):
                 continue
             patient = ticket.yields_to_others(now)
@@ -355,6 +401,8 @@ class AdmissionQueue:
                 slots -= 1
                 continue
             asked += not ticket.particular
+            if needs:
+                refused[needs] = refused.get(needs, 0) + 1
             # One that has come unnoticed is found at the next look.
             if not patient or asked == 2 * MOST_ASKED or (yields and slots <= 0):
                 return

@@ -11,6 +11,8 @@ Rules.
 - When the queue is full, a request of a higher class replaces the one of the lowest class that would be
   served last. So does a request of the same class whose client's turn is earlier (longest queue drop): a
   client that fills the queue does not keep others out.
+- Requests that need the same adapters, which only some replicas serve, do not keep others out either: while
+  they are more than half of a full queue, the newest of them makes room for one that needs something else.
 
 The queue knows no replicas and no clock; :mod:`routing.balancing.admission.admission_queue` serves it. Times
 are monotonic seconds.
@@ -38,6 +40,10 @@ class RequestQueue:
         self._orders: list[FairOrder | None] = [None] * CLASSES
         self.counts = [0] * CLASSES
         """How many of each class."""
+        self.by_need: dict[tuple[str, ...], int] = {}
+        """How many need which adapters, of those that need any."""
+        self.narrow = 0
+        """How many that are: not every replica will do for them."""
         self._size = 0
         self._deadlines: list[tuple[float, int, Ticket]] = []
         self._number = 0
@@ -81,13 +87,27 @@ class RequestQueue:
         for rank in range(CLASSES - 1, newcomer.rank - 1, -1):
             if self.counts[rank]:
                 order = self.order(rank)
-                return order.last if rank > newcomer.rank or order.would_be_before_last(newcomer) else None
-        return None
+                if rank > newcomer.rank or order.would_be_before_last(newcomer):
+                    return order.last
+                break
+        return self._newest_of_many(newcomer) if self.narrow else None
+
+    def _newest_of_many(self, newcomer: Ticket) -> Ticket | None:
+        """The newest request of those that need the same adapters and are more than half of the queue, unless
+        the newcomer is one of them or of a lower class; ``None``: there is none."""
+        needs = max(self.by_need, key=self.by_need.__getitem__)
+        if needs == newcomer.needs or 2 * self.by_need[needs] <= self._size:
+            return None
+        found = (ticket for ticket in self if ticket.needs == needs and ticket.rank >= newcomer.rank)
+        return max(found, key=lambda ticket: (ticket.rank, ticket.since), default=None)
 
     def join(self, ticket: Ticket) -> None:
         self.order(ticket.rank).join(ticket)
         self.counts[ticket.rank] += 1
         self._size += 1
+        if ticket.needs:
+            self.narrow += 1
+            self.by_need[ticket.needs] = self.by_need.get(ticket.needs, 0) + 1
         self._number += 1
         heappush(self._deadlines, (ticket.deadline, self._number, ticket))
 
@@ -99,6 +119,11 @@ class RequestQueue:
         self.order(ticket.rank).leave(ticket, served)
         self.counts[ticket.rank] -= 1
         self._size -= 1
+        if ticket.needs:
+            self.narrow -= 1
+            self.by_need[ticket.needs] -= 1
+            if not self.by_need[ticket.needs]:
+                del self.by_need[ticket.needs]
         if len(self._deadlines) > 2 * self._size + _SWEEP_FROM:
             self._deadlines = sorted(entry for entry in self._deadlines if entry[2].here)
         return True

@@ -30,6 +30,7 @@ class Ticket:
         "client",
         "deadline",
         "here",
+        "needs",
         "particular",
         "rank",
         "reserved",
@@ -50,6 +51,7 @@ class Ticket:
         particular: bool = False,
         client: int = 0,
         charge: float = 0.0,
+        needs: tuple[str, ...] = (),
     ) -> None:
         self.waiter = waiter
         self.rank = rank
@@ -65,6 +67,8 @@ class Ticket:
         (:func:`routing.balancing.replica.client_source.client_number`)."""
         self.charge = charge or work
         """What its client is charged for it: work, divided by the client's weight."""
+        self.needs = needs
+        """Adapters that its replica is to serve and that not every replica serves."""
         self.start = 0.0
         """Its client's tag when it was last first, see :mod:`routing.balancing.admission.fair_order`."""
         self.target: Replica | None = None

@@ -19,6 +19,8 @@ class Eligibility:
 
     eligible: list[Replica] = field(default_factory=list)
     """Those that are asked, in panic and as a last resort with others among them."""
+    ejected: list[Replica] = field(default_factory=list)
+    """Those that an ejection alone keeps from being asked, the next ones included."""
     probation: list[Replica] = field(default_factory=list)
     """Their ejection is over; each waits for its one probe request."""
     starved: list[Replica] = field(default_factory=list)
@@ -37,8 +39,7 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
     ``site``: the proxy's own, where sites matter; those that name none count as there.
     """
     result = Eligibility(panic=is_panic(replicas, site))
-    ejected: list[Replica] = []
-    eligible, panic = result.eligible, result.panic
+    eligible, ejected, panic = result.eligible, result.ejected, result.panic
     for replica in replicas:
         # _intended and _healthy written out: a fleet may have thousands.
         spec = replica.spec

@@ -9,7 +9,7 @@ a slot it gets a few requests a second beyond that: they may hang, and then its 
 Source: the token bucket (Turner, "New Directions in Communications", 1986).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from routing.balancing.replica.state import Replica
 
@@ -43,12 +43,15 @@ class FairShares:
         """Whether any replica is held to its part."""
         return bool(self._parts)
 
-    def candidates(self, eligible: Sequence[Replica]) -> Sequence[Replica]:
-        """Of these replicas, all that have a part left."""
+    def candidates(
+        self, eligible: Sequence[Replica], members: Container[Replica] | None = None
+    ) -> Sequence[Replica]:
+        """Of these replicas, all that have a part left. ``members``: they are the eligible ones of these;
+        ``None``: they are all that :meth:`follow` was given."""
         spent = [replica for replica, _ in self._parts if replica.doubt.credit < 1.0]
         if not spent:
             return eligible
-        if len(spent) == len(self._parts):
+        if members is None and len(spent) == len(self._parts):
             return self._others
         return [replica for replica in eligible if replica not in spent]
 

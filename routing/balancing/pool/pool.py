@@ -7,7 +7,7 @@ Eligibility is computed when something has changed, and on a slow timer that beg
 a pick costs one comparison and the strategy's loop. All times are monotonic seconds.
 """
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from math import frexp, inf
 from random import Random
 from typing import cast
@@ -26,6 +26,7 @@ from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility
 from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
+from routing.balancing.pool.adapter_replicas import AdapterReplicas, Adapters, Placement
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
@@ -46,7 +47,7 @@ from routing.balancing.pool.terms import Terms, terms_of
 from routing.balancing.replica import sibling_load
 from routing.balancing.replica.device_memory import Demand
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import KeyedStrategy, PrefixStrategy, PreparingStrategy
+from routing.balancing.strategies.base import KeyedStrategy, PrefixStrategy, PreparingStrategy, Strategy
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
@@ -108,6 +109,8 @@ class Pool:
             terms, self._endpoints, self._search, self._outlier_detector, self.speed, self.counters, self._rng
         )
 
+        self.adapter_replicas = AdapterReplicas(self._another_strategy)
+        """Which replicas serve which adapter."""
         self._factors: dict[int, float] | None = None
         """Calibration of work estimates: binary exponent → factor; ``None``: none."""
         self._eligible: list[Replica] = []
@@ -230,6 +233,7 @@ class Pool:
         for replica in self.replicas:
             if replica.load_reports.asked != asks:
                 replica.ask_load(asks)
+        self.adapter_replicas.follow(snapshot.adapters, self.replicas)
         self._count_sites()
         self._all_sites = SiteSplit.seen_from(self._site, snapshot.policy.locality, self.replicas)
         self._outlier_detector.census.site = "" if self._all_sites is None else self._site
@@ -237,6 +241,9 @@ class Pool:
         self.speed.shape.follow(snapshot.policy.serves, prior_of(snapshot.protocol, snapshot.probe.preset))
         self._cycle.follow(snapshot)
         self._timer.in_slices = self._in_slices and len(self.replicas) > WHOLE
+        self.reads_requests = self.affinity is not None or self.adapter_replicas.matter
+        """Whether a request's replica depends on more than its work: on its key, or on adapters that it
+        names."""
         self._clear_eligibility()
         self.admission.wake_next()
 
@@ -263,6 +270,12 @@ class Pool:
         self._weighs_waiting = strategy.weighs_waiting
         self.speed.track_latency(strategy.memory)
         self._outlier_detector.follow_strategy(goes_by_load=not strategy.weighs_waiting)
+
+    def _another_strategy(self) -> Strategy:
+        terms = self._slow_path.terms
+        strategy = terms.another_strategy()
+        self._prefix_columns.give(strategy, terms.name, len(self.replicas))
+        return strategy
 
     def close(self, in_steps: bool = False) -> None:
         """The fleet was removed: begin() rejects, and shared cells are given back as requests end.
@@ -294,14 +307,20 @@ class Pool:
         sent no byte."""
         return self.budget.take(never_sent)
 
-    def has_other_than(self, excluded: tuple[Replica, ...], now: float, turn: int = NEW) -> bool:
-        """Whether a request could go to another replica than these now, without waiting (more)."""
+    def has_other_than(
+        self, excluded: tuple[Replica, ...], now: float, turn: int = NEW, adapters: Adapters = ()
+    ) -> bool:
+        """Whether a request could go to another replica than these now, without waiting (more).
+        ``adapters``: as of :meth:`begin_for_adapters`."""
         if now >= self._due:
             self._look_up(now)
-        if self.admission.has_waiters and turn == NEW:
+        if turn == NEW and (self.admission.anybody_waits if adapters else self.admission.has_waiters):
             return False
+        candidates: Sequence[Replica] = self._eligible
+        if adapters and (serving := self.adapter_replicas.serving(adapters)) is not None:
+            candidates = serving.eligible(self._slow_path.eligibility)
         demand = Demand(self.speed.mean_work)
-        return any(other not in excluded for other in self._eligible if sibling_load.has_slot(other, demand))
+        return any(other not in excluded for other in candidates if sibling_load.has_slot(other, demand))
 
     def rejection(self, now: float) -> Rejection | None:
         """What a request would be rejected with now, without a pick; ``None``: a replica would get it."""
@@ -399,6 +418,26 @@ class Pool:
             return self._slow_path.begin_at(replica, candidates, Demand(work, since), now, turn)
         return Attempt(self._outlier_detector, self.speed, replica, work, now)
 
+    def begin_for_adapters(
+        self,
+        adapters: Adapters,
+        work: float,
+        now: float,
+        excluded: tuple[Replica, ...] = (),
+        turn: int = NEW,
+        since: float = inf,
+        key: tuple[int, ...] = (),
+        due: Due | None = None,
+    ) -> Attempt | Rejection:
+        """As :meth:`begin`, for a request that names these adapters of the fleet: its replica has to serve
+        them, and had better have them loaded."""
+        if now >= self._due:
+            self._look_up(now)
+        place = self.adapter_replicas.place(adapters)
+        if place.homes is not None and turn == NEW and not excluded:
+            place.homes.count(self.counters.requests)
+        return self._begin_detour(work, now, excluded, turn, since, key, due, place=place)
+
     def begin_pinned(
         self, pinned: PinnedReplica, work: float, now: float, turn: int = NEW, since: float = inf
     ) -> Attempt | Rejection:
@@ -419,6 +458,7 @@ class Pool:
         key: tuple[int, ...],
         due: Due | None,
         pinned: PinnedReplica | None = None,
+        place: Placement | None = None,
     ) -> Attempt | Rejection:
         """Begin where a request may need more than the usual path, with a calibrated estimate of the work.
         ``given_work``: as of :meth:`begin`."""
@@ -426,8 +466,10 @@ class Pool:
         work = uncalibrated_work = self.speed.estimated(given_work)
         if factors is not None and not isinstance(work, StatedWork):
             work *= factors.get(frexp(work)[1], 1.0)
-        if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
-            return self._slow_path.busy()
+        if turn == NEW and not self._weighs_waiting:
+            admission = self.admission
+            if admission.anybody_waits if place is not None and place.limited else admission.has_waiters:
+                return self._slow_path.busy()
         odds = None
         if pinned is not None:
             found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
@@ -438,7 +480,9 @@ class Pool:
                 odds = self._predictions.odds(
                     work, given_work > 0.0, self.speed.mean_work, until - now, due.first_token - now
                 )
-            found = self._slow_path.begin(self._pick, work, now, excluded, turn, since, key, until, odds)
+            found = self._slow_path.begin(
+                self._pick, work, now, excluded, turn, since, key, until, odds, place
+            )
         if factors is not None and isinstance(found, Attempt):
             found.uncalibrated_work = uncalibrated_work
         if now >= self._predictions.due and isinstance(found, Attempt):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from routing.balancing.pool.terms import Terms
 from routing.balancing.replica.prefix_cache_index import column_key
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.base import PrefixStrategy
+from routing.balancing.strategies.base import PrefixStrategy, Strategy
 from routing.shared.prefix_memory import UNTOUCHED_S, PrefixMemory
 
 TOUCH_EVERY_S = UNTOUCHED_S / 10
@@ -30,10 +30,14 @@ class PrefixColumns:
     def share(self, terms: Terms, replicas: int) -> None:
         """Give the memory to these strategies, if they remember prompts. ``replicas``: of the fleet."""
         for strategy in (terms.strategy, terms.remote_strategy, terms.passing_strategy):
-            if isinstance(strategy, PrefixStrategy):
-                if self._memory is None:
-                    self._memory = PrefixMemory.private()
-                strategy.remember_in(self._memory, terms.name, replicas)
+            self.give(strategy, terms.name, replicas)
+
+    def give(self, strategy: Strategy, fleet: str, replicas: int) -> None:
+        """The same of one strategy."""
+        if isinstance(strategy, PrefixStrategy):
+            if self._memory is None:
+                self._memory = PrefixMemory.private()
+            strategy.remember_in(self._memory, fleet, replicas)
 
     def touch(self, part: Iterable[Replica], now: float, begins: bool) -> None:
         """In each cycle of the slow timer, of some of the replicas. ``begins``: the first of the cycle."""

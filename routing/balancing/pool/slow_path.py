@@ -5,7 +5,7 @@ replica has no slot, device memory is reserved, sites matter, the request has a 
 about a replica on probation, only one replica can serve the request (it is pinned), or none is eligible.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from math import inf
 from random import Random
 from typing import cast
@@ -22,6 +22,7 @@ from routing.balancing.outlier.eligibility import Eligibility
 from routing.balancing.outlier.fair_shares import FairShares
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool import due_pick
+from routing.balancing.pool.adapter_replicas import Placement, in_words
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -88,41 +89,51 @@ class SlowPath:
         key: tuple[int, ...],
         until: float,
         odds: Odds | None,
+        place: Placement | None = None,
     ) -> Attempt | Rejection:
-        """Begin as a probe request, within one site, by key or as usual: the first of these that applies.
-        ``odds``: of being in time, if the request is due."""
+        """Begin as a probe request, within one site, by key, at a home of its adapter or as usual: the first
+        of these that applies. ``odds``: of being in time, if the request is due. ``place``: set if it names
+        adapters."""
         strategy, again = self.terms.strategy, bool(excluded)
         affinity = strategy.affinity
         in_session = bool(key) and affinity is not None and not affinity.block_bytes
         candidates: Sequence[Replica] = self.eligibility.eligible
+        members: Container[Replica] | None = None
+        subset = None if place is None else place.replicas
+        if subset is not None:
+            candidates, members = subset.eligible(self.eligibility), subset.members
+            strategy = subset.strategy
+            pick = strategy.pick
+        every = candidates
         holds = self.fair_shares.hold and not in_session
         if holds:
-            candidates = self.fair_shares.candidates(candidates)
+            candidates = self.fair_shares.candidates(candidates, members) or every
         if again:
             left = [replica for replica in candidates if replica not in excluded]
             if holds and not left:
-                left = [replica for replica in self.eligibility.eligible if replica not in excluded]
+                left = [replica for replica in every if replica not in excluded]
             candidates = left
         elif self.eligibility.probation or self.eligibility.starved:
-            attempt = self.probe(work, now, in_session)
+            attempt = self.probe(work, now, in_session, members)
             if attempt is not None:
                 return attempt
         if not candidates:
-            return self.reject(again, now)
+            return self.reject(again, now, place)
         demand, sites = Demand(work, since), self.sites
         if sites is not None:
-            found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until, odds)
+            found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until, odds, place)
         elif key and strategy.affinity is not None:
             near = cast("KeyedStrategy", strategy)
             found = self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         else:
             only = len(candidates) == 1
-            replica = candidates[0] if only else pick(candidates, work, now, self._rng)
+            replica = candidates[0] if only else self._home(place, candidates, demand, now)
+            replica = replica or pick(candidates, work, now, self._rng)
             if odds is not None:
                 replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
             found = self.begin_at(replica, candidates, demand, now, turn)
         if holds and not isinstance(found, Attempt):
-            found = self._begin_beyond_shares(found, demand, excluded, now)
+            found = self._begin_beyond_shares(found, every, demand, excluded, now)
         if isinstance(found, Attempt):
             if holds:
                 self.fair_shares.count(found.replica)
@@ -131,12 +142,17 @@ class SlowPath:
         return found
 
     def _begin_beyond_shares(
-        self, rejection: Rejection, demand: Demand, excluded: tuple[Replica, ...], now: float
+        self,
+        rejection: Rejection,
+        candidates: Sequence[Replica],
+        demand: Demand,
+        excluded: tuple[Replica, ...],
+        now: float,
     ) -> Attempt | Rejection:
         """The others have no slot. They may be silent, so what is held to its share gets some all the
         same."""
         for replica in self.fair_shares.beyond(now):
-            if replica not in excluded:
+            if replica in candidates and replica not in excluded:
                 found = self.begin_at(replica, [replica], demand, now, ANY_SLOT)
                 if isinstance(found, Attempt):
                     return found
@@ -153,12 +169,13 @@ class SlowPath:
         again: bool,
         until: float,
         odds: Odds | None = None,
+        place: Placement | None = None,
     ) -> Attempt | Rejection:
         """Begin at one site's replicas among the candidates; if it would have to wait there, at the other
         sites' replicas. There is at least one candidate."""
         site_candidates = sites.side(candidates, demand.work, now, self._rng, key, until)
         strategy = self.terms.strategy if sites.is_here(site_candidates) else self.terms.remote_strategy
-        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again, odds)
+        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again, odds, place)
         if isinstance(found, Attempt) or len(site_candidates) == len(candidates):
             return found
         spilled = self._begin_across(sites, candidates, site_candidates, demand, now, key, until, found)
@@ -215,12 +232,14 @@ class SlowPath:
         key: tuple[int, ...],
         again: bool,
         odds: Odds | None,
+        place: Placement | None = None,
     ) -> Attempt | Rejection:
         if key and strategy.affinity is not None:
             near = cast("KeyedStrategy", strategy)
             return self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         only = len(candidates) == 1
-        replica = candidates[0] if only else strategy.pick(candidates, demand.work, now, self._rng)
+        replica = candidates[0] if only else self._home(place, candidates, demand, now)
+        replica = replica or strategy.pick(candidates, demand.work, now, self._rng)
         if odds is not None:
             replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
         return self.begin_at(replica, candidates, demand, now, turn)
@@ -244,6 +263,15 @@ class SlowPath:
             own = self._search.pick_again(found, True, work, now)
         due_pick.note(own, odds)
         return own
+
+    def _home(
+        self, place: Placement | None, candidates: Sequence[Replica], demand: Demand, now: float
+    ) -> Replica | None:
+        """A home of the request's adapter that has room; ``None``: it has none, or names no adapter."""
+        if place is None or place.homes is None:
+            return None
+        found = place.homes.with_room(candidates, demand, place.bound)
+        return self._search.pick_again(found, True, demand.work, now) if found else None
 
     def begin_by_key(
         self,
@@ -375,16 +403,22 @@ class SlowPath:
         timeout_s = self.terms.policy.queue.timeout_s
         return Rejection("busy", "no replica has a free slot", None, timeout_s, preferred, declined_slot)
 
-    def probe(self, work: float, now: float, in_session: bool) -> Attempt | None:
+    def probe(
+        self, work: float, now: float, in_session: bool, members: Container[Replica] | None = None
+    ) -> Attempt | None:
         """Send this request to a replica on probation, if no other request is deciding about it; or to one
         that no strategy asks. ``in_session``: not to such a one, for the request belongs to a session, which
-        is kept somewhere; the replica's own sessions try it out."""
+        is kept somewhere; the replica's own sessions try it out. ``members``: to none but these."""
         for replica in self.eligibility.probation:
+            if members is not None and replica not in members:
+                continue
             attempt = self._probe_at(replica, work, now)
             if attempt is not None:
                 return attempt
         for replica in () if in_session else self.eligibility.starved:
             progress, demand = replica.ejection.progress, Demand(work)
+            if members is not None and replica not in members:
+                continue
             if progress.is_due and self._may_try(replica, demand, now):
                 progress.is_due = False
                 return self._begin_in_slot(replica, work, now)
@@ -434,14 +468,26 @@ class SlowPath:
             return Rejection("replica_closed", message, None)
         return Rejection("replica_unavailable", message, RETRY_AFTER_S)
 
-    def reject(self, retried: bool, now: float) -> Rejection:
+    def reject(self, retried: bool, now: float, place: Placement | None = None) -> Rejection:
+        """``place``: set if the request names adapters."""
+        fleet = self.terms.name
         if self.closed:
-            return Rejection("fleet_removed", f"fleet {self.terms.name} has been removed", None)
-        if retried and self.eligibility.eligible:
-            return Rejection(
-                "no_other_replica", f"every eligible replica of fleet {self.terms.name} was tried", None
-            )
-        message = eligibility.summary(self.terms.name, self._endpoints.listed)
-        if fleet_warmup.is_cold(self._endpoints.listed):
-            return fleet_warmup.rejection(message, self._endpoints.listed, self.terms.policy.queue, now)
-        return Rejection("no_replica", message, RETRY_AFTER_S if self._endpoints.listed else None)
+            return Rejection("fleet_removed", f"fleet {fleet} has been removed", None)
+        listed: Sequence[Replica] = self._endpoints.listed
+        subset = None if place is None else place.replicas
+        if place is None or subset is None:
+            tried = bool(self.eligibility.eligible)
+            that_serves, message = "", eligibility.summary(fleet, listed)
+        else:
+            tried, listed = bool(subset.eligible(self.eligibility)), subset.listed
+            that_serves = f" that serves {in_words(place.limited)}"
+            if listed:
+                message = f"no replica{that_serves} is eligible; {eligibility.summary(fleet, listed)}"
+            else:
+                message = f"no replica of fleet {fleet} serves {in_words(place.limited)}"
+        if retried and tried:
+            words = f"every eligible replica of fleet {fleet}{that_serves} was tried"
+            return Rejection("no_other_replica", words, None)
+        if fleet_warmup.is_cold(listed):
+            return fleet_warmup.rejection(message, listed, self.terms.policy.queue, now)
+        return Rejection("no_replica", message, RETRY_AFTER_S if listed else None)

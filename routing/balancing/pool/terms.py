@@ -23,6 +23,10 @@ class Terms:
     passing_strategy: Strategy
     """For lists that are used only once."""
 
+    def another_strategy(self) -> Strategy:
+        """A further copy, for further lists. Of another package's strategy there is only one."""
+        return self.strategy if isinstance(self.strategy, IsolatedStrategy) else _built(self.policy)
+
 
 def terms_of(snapshot: FleetSnapshot, before: Terms | None = None) -> Terms:
     """``before``: the terms in use. Their strategies are kept, with their caches, if strategy and parameters

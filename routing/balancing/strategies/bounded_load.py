@@ -62,6 +62,11 @@ class BoundedLoad:
         self._at = 0
         """From which of a large pool on those stand that are looked at for the least loaded."""
 
+    @property
+    def total_share(self) -> float:
+        """Of all candidates of the last :meth:`per_share`."""
+        return self._all_shares
+
     def per_share(self, candidates: Sequence[Replica]) -> float:
         """A replica may take one more while its load is below its share times this."""
         if candidates is not self._of:

@@ -17,6 +17,7 @@ from routing.contract.field_rules import FieldProblem, Problems, did_you_mean, e
 from routing.contract.fleet_file.devices import device_problems
 from routing.contract.fleet_file.raw_entries import RawEntry, entries_of, texts_of
 from routing.contract.matches import describe_match, normalised
+from routing.contract.names import alias_problem
 from routing.contract.policy_rules import POLICY, StrategyRules, strategy_problems
 from routing.contract.table import AcceleratorSpec, Match
 
@@ -92,6 +93,10 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
         replicas = list(entries_of(fleet, "replicas"))
         _unique_names(replicas, problems)
         _known_hardware(replicas, known, problems)
+        for pointer, fields in replicas:
+            problems += (
+                [] if enough(problems) else adapter_problems(fields, fleet[1].get("adapters"), pointer)
+            )
         problems += [] if enough(problems) else _strategy(fleet, strategies)
     return problems
 
@@ -180,6 +185,27 @@ def _known_hardware(replicas: list[RawEntry], known: Collection[str], problems: 
             hint = did_you_mean(name, known) or f"{there}; add it to the hardware list"
             message = f'unknown hardware class "{shortened(name)}"{hint}'
             problems.append(FieldProblem(f"{pointer}/hardware", message))
+
+
+def adapter_problems(replica: Mapping[str, Any], of_fleet: object, at: str = "") -> Problems:
+    """Adapters of a replica, which are to be among its fleet's, each once. ``of_fleet``: those that it lists,
+    as far as they are valid. ``at``: JSON pointer to the replica."""
+    known = {name for name in of_fleet if isinstance(name, str)} if isinstance(of_fleet, list) else set()
+    problems: Problems = []
+    seen: set[str] = set()
+    names = replica.get("adapters")
+    for index, name in enumerate(names if isinstance(names, list) else []):
+        if not isinstance(name, str) or alias_problem(name) or enough(problems):
+            continue
+        pointer, shown = f"{at}/adapters/{index}", shortened(name)
+        if name in seen:
+            problems.append(FieldProblem(pointer, f'the adapter "{shown}" is listed twice: remove one'))
+        elif name not in known:
+            there = f"; it has: {listed(known)}" if known else ""
+            hint = did_you_mean(name, known) or f"{there}; add it to the fleet's adapters first"
+            problems.append(FieldProblem(pointer, f'the fleet has no adapter "{shown}"{hint}'))
+        seen.add(name)
+    return problems
 
 
 def _known_fleets(keys: list[RawEntry], known: Collection[str], problems: Problems) -> None:

@@ -154,6 +154,12 @@ REPLICA = Section(
             maximum=1_000_000_000_000,
             unit="bytes",
         ),
+        "adapters": ListOf(
+            words="Which of the fleet's LoRA adapters the replica serves. `[]`: none. Not set: all of them.",
+            item=Text(words="Name of an adapter of the fleet.", check=_alias),
+            plural="names",
+            nullable=True,
+        ),
         "site": Text(
             words="Site of the replica. Not set: local to proxies of every site.",
             what="name of a site",
@@ -233,7 +239,8 @@ FLEET = Section(
             plural="names",
         ),
         "adapters": ListOf(
-            words="LoRA adapters that the replicas serve as well. Their names are forwarded unchanged.",
+            words="LoRA adapters that replicas serve as well, all of them unless a replica says otherwise. "
+            "Their names are forwarded unchanged.",
             item=Text(words="Name of an adapter.", check=_alias),
             plural="names",
         ),

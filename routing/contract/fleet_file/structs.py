@@ -41,6 +41,8 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Fixed memory of one request on each of them while it runs."""
     request_bytes_per_work: float = 0.0
     """Additional memory per unit of its estimated work."""
+    adapters: list[str] | None = None
+    """Which of the fleet's adapters it serves; ``None``: all of them."""
     site: str = ""
     """Site; empty: local to proxies of every site."""
     credential: str = ""

@@ -26,7 +26,7 @@ from routing.contract.fleet_file import (
 )
 from routing.contract.fleet_file.parser import MAX_BYTES
 from routing.contract.startup import expected_duration
-from routing.contract.table import FleetSnapshot, Manifest
+from routing.contract.table import FleetSnapshot, Manifest, unserved_adapters
 from routing.ipc.control_channel import Tables
 from routing.master.standalone import file_keys
 from routing.master.standalone.file_keys import FileKeys
@@ -136,8 +136,8 @@ class FleetFileWatcher:
             self._prober.follow(self._snapshots.values())
 
     def _warn(self) -> None:
-        """Of client keys that are required although none is left, and of fleets that expose everything
-        although nobody has said so."""
+        """Of client keys that are required although none is left, of fleets that expose everything although
+        nobody has said so, and of adapters that no replica serves."""
         if self._keys_required and not self._keys.fleets and self._file.keys_required is None:
             log.warning(
                 "client_keys lists no key any more, and requests go on needing one, so nobody is served: add "
@@ -153,6 +153,16 @@ class FleetFileWatcher:
                 ", ".join(names[:_MOST_NAMED]),
                 more,
             )
+
+        for fleet in self._file.fleets:
+            missing = unserved_adapters(fleet.adapters, (replica.adapters for replica in fleet.replicas))
+            if missing:
+                log.warning(
+                    "no replica of fleet %s serves the adapter %s: requests for it are answered with 503; "
+                    "add it to the adapters of a replica, or remove it from the fleet's",
+                    fleet.name,
+                    ", ".join(missing[:_MOST_NAMED]),
+                )
 
     def _publish(self) -> None:
         """Compile the file, add the prober's results, and publish what has changed with a new version."""

@@ -13,7 +13,7 @@ from routing.balancing.pool.pool import Attempt, Pool
 from routing.balancing.replica.state import Replica
 from routing.http.request_head import RequestHead
 from routing.protocols import session
-from routing.proxy.exchange import timeouts
+from routing.proxy.exchange import needed_adapters, timeouts
 from routing.proxy.exchange.state import ExchangeState
 
 _PROTOCOLS_WITH_KEY = ("openai", "open-inference")
@@ -40,14 +40,19 @@ def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int,
     body = exchange.body_bytes
     if not text and body and _body_may_have_key(pool):
         text = session.prompt(body) if affinity.block_bytes else session.user(body)
+    if text and affinity.block_bytes and (adapters := needed_adapters.named(exchange, pool)):
+        # They may stand elsewhere than in the text: in the path, or beside the model.
+        text = ",".join(adapters).encode() + b"\0" + text
     return affinity.hashes(text)
 
 
 def begin(
     exchange: ExchangeState, pool: Pool, now: float, excluded: tuple[Replica, ...]
 ) -> Attempt | Rejection:
-    """An attempt by the request's key."""
+    """An attempt by what the request says: its key, and adapters that it needs."""
     key, due = of(exchange, pool), timeouts.due(exchange, pool)
+    if adapters := needed_adapters.named(exchange, pool):
+        return pool.begin_for_adapters(adapters, exchange.work, now, excluded, key=key, due=due)
     return pool.begin(exchange.work, now, excluded, key=key, due=due)
 
 

@@ -15,7 +15,7 @@ from routing.balancing.replica.state import Replica
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import local_reply, timeouts
+from routing.proxy.exchange import local_reply, needed_adapters, timeouts
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
@@ -226,7 +226,9 @@ def _another_may_try(exchange: AttemptOwner, tried: tuple[Replica, ...], now: fl
     """Whether there are time, another replica and the budget for it. Takes one retry out of that."""
     pool = exchange.pool
     assert pool is not None
-    if timeouts.no_time_left(exchange, now) or not pool.has_other_than(tried, now):
+    if timeouts.no_time_left(exchange, now) or not pool.has_other_than(
+        tried, now, adapters=needed_adapters.limited(exchange, pool)
+    ):
         return False
     return pool.retry_allowed()
 
@@ -234,4 +236,5 @@ def _another_may_try(exchange: AttemptOwner, tried: tuple[Replica, ...], now: fl
 def _has_another(exchange: AttemptOwner, pool: Pool) -> bool:
     """Whether a replica that has not had the request could take it now."""
     assert exchange.attempt is not None
-    return pool.has_other_than((*exchange.tried, exchange.attempt.replica), monotonic())
+    tried = (*exchange.tried, exchange.attempt.replica)
+    return pool.has_other_than(tried, monotonic(), adapters=needed_adapters.limited(exchange, pool))

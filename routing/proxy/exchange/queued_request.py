@@ -12,13 +12,14 @@ from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.stated_work import own_estimate
+from routing.balancing.pool.adapter_replicas import in_words
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.client_source import client_number
 from routing.balancing.replica.state import Replica
 from routing.contract.priority import PRIORITIES
 from routing.contract.trusted_proxies import client_group
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import affinity_key, local_reply, timeouts
+from routing.proxy.exchange import affinity_key, local_reply, needed_adapters, timeouts
 from routing.proxy.exchange.state import ExchangeState
 
 _FIELD = b"\r\nx-switchyard-priority:"
@@ -60,12 +61,15 @@ class QueuedRequest:
         turn = DEQUEUED if patient else ANY_SLOT
         since, due = self.ticket.since, timeouts.due(exchange, pool)
         work, pinned, tried = exchange.work, exchange.pinned, exchange.tried
+        adapters = needed_adapters.named(exchange, pool)
         if self._dropped_by is not None:
             tried = excluded(exchange, pool, self._dropped_by, now, DEQUEUED)
 
         def begin() -> Attempt | Rejection:
             if pinned is not None:
                 return pool.begin_pinned(pinned, work, now, turn, since)
+            if adapters:
+                return pool.begin_for_adapters(adapters, work, now, tried, turn, since, self._key, due)
             return pool.begin(work, now, tried, turn, since, self._key, due)
 
         found = pool.admission.look(self.ticket, begin)
@@ -94,7 +98,10 @@ class QueuedRequest:
             words = f"timed out after {waited} in the queue: {refusal.message}"
             self._answer(refusal.code, words, refusal.retry_after_s or 0.0)
         else:
-            words = f"no replica of fleet {self._pool.name} had a free slot for the request within {waited}"
+            adapters = needed_adapters.limited(exchange, self._pool)
+            fleet = self._pool.name
+            of_fleet = f"{fleet} that serves {in_words(adapters)}" if adapters else fleet
+            words = f"no replica of fleet {of_fleet} had a free slot for the request within {waited}"
             self._answer("queue_timeout", words, self._pool.admission.retry_after())
 
     def preempted(self, now: float) -> None:
@@ -126,7 +133,8 @@ def excluded(
     as well, if another has a slot."""
     tried = exchange.tried
     others = (*tried, dropped_by)
-    return others if pool.has_other_than(others, now, turn) else tried
+    adapters = needed_adapters.limited(exchange, pool)
+    return others if pool.has_other_than(others, now, turn, adapters) else tried
 
 
 def enqueue(
@@ -153,10 +161,11 @@ def enqueue(
     waiting = QueuedRequest(exchange, pool, refusal, failure, dropped_by, start)
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
-    particular = bool(exchange.tried) or exchange.pinned is not None
+    adapters = () if exchange.pinned is not None else needed_adapters.limited(exchange, pool)
+    particular = bool(exchange.tried or adapters) or exchange.pinned is not None
     client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work)) / exchange.weight()
     waiting.ticket = Ticket(
-        waiting, request_rank(exchange), since, deadline, work, particular, client, charge
+        waiting, request_rank(exchange), since, deadline, work, particular, client, charge, adapters
     )
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:

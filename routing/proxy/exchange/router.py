@@ -18,7 +18,7 @@ from routing.protocols import multipart, openai, openai_body
 from routing.protocols.open_inference_server import ServerQuery
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 from routing.proxy.errors import RoutingError
-from routing.proxy.exchange import affinity_key, model_guard
+from routing.proxy.exchange import affinity_key, model_guard, needed_adapters
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_cost import request_info_of
 from routing.proxy.exchange.retry_policy import replay_is_safe
@@ -143,6 +143,7 @@ def route_by_head(exchange: ExchangeState, route: RequestRoute, body: bytes, com
             is_worth_collecting(pool.protocol, exchange.head)
             or (pool.renames and _may_name_a_model(exchange.head, body))
             or affinity_key.is_in_body(pool, exchange.head)
+            or needed_adapters.is_in_body(pool, exchange.head)
             or model_guard.body_is_needed(pool, exchange.head)
         ):
             return None
@@ -284,6 +285,8 @@ def _route_by_beginning(exchange: ExchangeState) -> Pool | None:
             expected = pool.served_model or pool.name
             if model != expected and model not in pool.adapters:
                 upload.replace(multipart.with_model(upload.peek(), boundary, expected))
+            else:
+                exchange.model = model
         elif upload.held <= most:
             # Each search starts at the beginning. With doubled sizes all together cost at most two.
             upload.look_again_at = 2 * upload.held

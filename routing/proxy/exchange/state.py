@@ -26,6 +26,7 @@ exchange               client, head, proxy, request_id, started, trace: as it is
 router                 body_bytes, body_charge, model, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
+needed_adapters        named_adapters
 upstream_exchange      attempt, cancel_connecting, never_sent, pool, progressed_at, repeatable,
                        retry_fields, streaming_response, tried, upstream
 state                  waiting
@@ -34,7 +35,8 @@ access_record          record
 ====================== ===================================================================
 
 What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
-:class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``key``.
+:class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``key`` and
+``named_adapters``.
 """
 
 from __future__ import annotations
@@ -93,6 +95,7 @@ class ExchangeState:
         "head",
         "key",
         "model",
+        "named_adapters",
         "never_sent",
         "pinned",
         "pool",
@@ -139,7 +142,8 @@ class ExchangeState:
     """Whether the client asked for a streamed response."""
 
     model: str
-    """That a JSON body names, as it is forwarded; empty: it was not read for that."""
+    """That a JSON body or a form names, as it is forwarded; empty: it was not read for that."""
+
     work: float
     """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response. A
     :class:`routing.balancing.attempt.stated_work.StatedWork` where its client has stated it."""
@@ -150,6 +154,9 @@ class ExchangeState:
     key: tuple[int, ...]
     """Hashes of its affinity key. Only :mod:`routing.proxy.exchange.affinity_key` reads it: the field is
     unset until a strategy needs it."""
+
+    named_adapters: tuple[str, ...]
+    """Adapters of its fleet that it names. Likewise, of :mod:`routing.proxy.exchange.needed_adapters`."""
 
     # The attempts.
 

@@ -103,7 +103,7 @@ class UpstreamExchange(AttemptOwner):
             attempt: Attempt | Rejection = found
         elif self.pinned is not None:
             attempt = pool.begin_pinned(self.pinned, self.work, now)
-        elif pool.affinity is not None:
+        elif pool.reads_requests:
             attempt = affinity_key.begin(self, pool, now, tried)
         elif limit_s or pool.first_token_s:
             attempt = pool.begin(self.work, now, tried, due=timeouts.due(self, pool))

@@ -159,6 +159,48 @@ def test_register(api: Api, llm: str, redis_client: Any) -> None:
     assert event.text == "anna registered replica c at http://host:80/base"
 
 
+def test_adapters_are_set_published_and_unset(api: Api, llm: str, redis_client: Any) -> None:
+    api.patch("/fleets/llm", {"adapters": ["sql", "support"]})
+    assert api.get("/fleets/llm/replicas/a").json()["adapters"] is None
+    body = api.patch("/fleets/llm/replicas/a", {"adapters": ["sql"]}).json()
+    assert (body["adapters"], body["changed"]) == (["sql"], ["a.adapters: not set → sql"])
+    assert [published(redis_client, name).adapters for name in ("a", "b")] == [["sql"], None]
+    made = api.post("/fleets/llm/replicas?trial=no", {"name": "c", "url": "http://h", "adapters": []})
+    assert made.json()["adapters"] == published(redis_client, "c").adapters == []
+    body = api.patch("/fleets/llm/replicas/a", {"adapters": None}).json()
+    assert body["adapters"] is published(redis_client, "a").adapters is None
+
+
+def test_adapters_are_among_those_of_the_fleet(api: Api, llm: str) -> None:
+    api.patch("/fleets/llm", {"adapters": ["sql", "support"]})
+    answer = api.patch("/fleets/llm/replicas/a", {"adapters": ["sql", "suport", "sql"]})
+    assert [(error["pointer"], error["detail"]) for error in answer.json()["errors"]] == [
+        ("/adapters/1", 'the fleet has no adapter "suport"; did you mean "support"?'),
+        ("/adapters/2", 'the adapter "sql" is listed twice: remove one'),
+    ]
+    new = {"name": "c", "url": "http://h", "adapters": ["x"]}
+    (error,) = api.post("/fleets/llm/replicas?trial=no", new).json()["errors"]
+    assert error["pointer"] == "/adapters/0"
+    fleet = {"name": "other", "protocol": "openai", "adapters": ["y"], "replicas": [new]}
+    (error,) = api.post("/fleets?trial=no", fleet).json()["errors"]
+    assert error["pointer"] == "/replicas/0/adapters/0"
+    assert error["detail"].startswith('the fleet has no adapter "x"')
+
+
+def test_a_fleet_keeps_the_adapters_that_its_replicas_list(api: Api, llm: str) -> None:
+    api.patch("/fleets/llm", {"adapters": ["sql", "support"]})
+    api.patch("/fleets/llm/replicas/b", {"adapters": ["support"]})
+    for fewer in (["sql"], [], None):
+        (error,) = api.patch("/fleets/llm", {"adapters": fewer}).json()["errors"]
+        assert (error["pointer"], error["detail"]) == (
+            "/adapters",
+            'replica b lists the adapter "support": remove it there first, or keep it here',
+        )
+    assert api.patch("/fleets/llm", {"adapters": ["support"]}).json()["adapters"] == ["support"]
+    api.patch("/fleets/llm/replicas/b", {"adapters": []})
+    assert api.patch("/fleets/llm", {"adapters": []}).json()["adapters"] == []
+
+
 def test_a_site_is_set_published_and_unset(api: Api, llm: str, redis_client: Any) -> None:
     body = api.patch("/fleets/llm/replicas/a", {"site": "east"}).json()
     assert (body["site"], body["changed"]) == ("east", ["a.site: not set → east"])

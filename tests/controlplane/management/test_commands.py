@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from controlplane.models import AuditEntry, Event, Fleet, ForcedPasswordChange, PolicyRevision
+from controlplane.models import AuditEntry, Event, Fleet, ForcedPasswordChange, PolicyRevision, Replica
 from controlplane.services import fleet_files, tokens
 from routing.contract import redis_keys
 from routing.contract.table import Match, decode_manifest, decode_snapshot
@@ -156,6 +156,20 @@ def test_an_adapter_moves_from_one_fleet_to_another_and_may_become_an_alias(
         "digits": [],
         "llm": ["sql", "code"],
     }
+
+
+def test_an_adapter_moves_with_the_lists_of_replicas(apply: Any) -> None:
+    """The file is right as a whole, so no step on the way to it is refused."""
+    served = FILE.replace("aliases: [chat]", "aliases: [chat]\n    adapters: [sql, code]").replace(
+        "name: a, ", "name: a, adapters: [sql], ", 1
+    )
+    apply(served)
+    assert Replica.objects.get(fleet__name="llm", name="a").adapters == ["sql"]
+    moved = FILE.replace("    served_model: mnist", "    served_model: mnist\n    adapters: [sql]")
+    apply(moved)
+    assert Replica.objects.get(fleet__name="llm", name="a").adapters is None
+    with pytest.raises(CommandError, match=r'replicas\[0\].*the fleet has no adapter "sql"'):
+        apply(moved.replace("name: a, ", "name: a, adapters: [sql], ", 1))
 
 
 def test_an_adapter_of_a_fleet_that_stays_is_refused(apply: Any, make_fleet: Any) -> None:

@@ -300,6 +300,18 @@ def test_a_fleet_frame_keeps_the_three_facts_apart() -> None:
     assert frames.fleets["digits"].point.p50_s == pytest.approx(0.1, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("served", "unserved"),
+    [([None, []], []), ([["x"], []], ["y"]), ([["x"], ["y", "x"]], []), ([[], []], ["x", "y"]), ([], [])],
+)
+def test_it_is_shown_which_adapters_nobody_serves(
+    served: list[list[str] | None], unserved: list[str]
+) -> None:
+    rows = [row(f"r{number}", adapters=adapters) for number, adapters in enumerate(served)]
+    snapshot = DbSnapshot("1:4", [replace(fleet_row(*rows), adapters=["x", "y"])])
+    assert frames_of(snapshot, fleet(40)).fleets["digits"].summary.unserved_adapters == unserved
+
+
 def test_it_is_shown_where_requests_with_keys_went() -> None:
     keyed = fleet(40, affinity_kept=20, affinity_spilled=5, affinity_new=1)
     live = frames_of(DbSnapshot("1:4", [fleet_row(row("a"))]), keyed).fleets["digits"].summary.affinity

@@ -40,6 +40,7 @@ OK_ANSWER = OK + b"Content-Length: 2\r\n\r\nok"
 LIMIT_S = 10.0
 _DATE = re.compile(rb"\r\nDate: ([^\r]{29})(?=\r\n|\Z)")
 NO_CREDENTIALS: Mapping[str, str] = {}
+SERVING_ALL: Mapping[str, list[str]] = {}
 NOT_ON_DEVICES: Mapping[str, dict[str, Any]] = {}
 _PATIENT = Policy(strategy="round_robin", slow_start_s=0, timeouts=Timeouts(connect_s=LIMIT_S))
 """A busy machine may take longer to connect than a fleet allows by default."""
@@ -431,10 +432,12 @@ class Rig:
         probe: Probe | None = None,
         expose: Expose | None = None,
         prefix: str = "",
+        serving: Mapping[str, list[str]] = SERVING_ALL,
     ) -> None:
         """Add a fleet to the table, or replace it. ``credentials``: replica's name → reference. ``devices``:
         those of the table, if they change. ``on_devices``: replica's name → its fields about them.
-        ``prefix``: path prefix of the replicas' URLs."""
+        ``prefix``: path prefix of the replicas' URLs. ``serving``: replica's name → the adapters that it
+        lists."""
         self._version += 1
         old = self.table.manifest
         fleets = {**old.fleets, name: self._version}
@@ -477,6 +480,7 @@ class Rig:
                         url=r.url + prefix,
                         admin_state="draining" if r in draining else "active",
                         credential=credentials.get(r.name, ""),
+                        adapters=serving.get(r.name),
                         **on_devices.get(r.name, {}),
                     )
                     for r in replicas

@@ -41,7 +41,7 @@
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], capacity: number | null, replicas: number,
  *   eligible: number, taking: number, cold: ColdLive | null, states: Record<string, number>,
- *   would_refuse: number | null}} FleetSummary
+ *   would_refuse: number | null, unserved_adapters: string[]}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive

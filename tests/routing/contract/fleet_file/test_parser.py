@@ -51,7 +51,8 @@ fleets:
     replicas:
       - {name: a, url: "http://10.0.0.1:8000/", hardware: h100-80g, accelerators: [node1/gpu0, node1/gpu1],
          memory_bytes: 17179869184, request_bytes: 1048576, request_bytes_per_work: 131072.5}
-      - {name: b, url: "http://Node-2", weight: 1, max_concurrency: 4, admin_state: draining}
+      - {name: b, url: "http://Node-2", weight: 1, max_concurrency: 4, adapters: [org/Support LoRA],
+         admin_state: draining}
 """
 
 
@@ -92,6 +93,7 @@ def test_every_field_is_read() -> None:
                         url="http://node-2:80",
                         weight=1.0,
                         max_concurrency=4,
+                        adapters=["org/Support LoRA"],
                         admin_state="draining",
                     ),
                 ],
@@ -110,7 +112,7 @@ def test_names_protocol_and_urls_are_enough() -> None:
 def test_null_means_as_if_not_set() -> None:
     file = loads(
         "fleets: [{name: a, protocol: generic, policy: {max_concurrency: null},"
-        " replicas: [{name: r, url: 'http://h:1', weight: ~, hardware: null}]}]"
+        " replicas: [{name: r, url: 'http://h:1', weight: ~, hardware: null, adapters: null}]}]"
     )
     assert file.fleets[0].policy == Policy()
     assert file.fleets[0].replicas[0] == ReplicaEntry(name="r", url="http://h:1")
@@ -214,7 +216,12 @@ fleets:
     memory_bytes: 17179869184
     request_bytes: 1048576
     request_bytes_per_work: 131072.5
-  - {name: b, url: 'http://node-2:80', weight: 1.0, max_concurrency: 4, admin_state: draining}
+  - name: b
+    url: http://node-2:80
+    weight: 1.0
+    max_concurrency: 4
+    adapters: [org/Support LoRA]
+    admin_state: draining
 """
     )
     assert dump(FleetFile()) == "version: 1\nfleets: []\n"
@@ -290,6 +297,7 @@ def replicas_on(classes: list[str], memory: dict[str, object]) -> st.SearchStrat
         hardware=st.sampled_from(["", *classes]),
         weight=st.none() | st.floats(0, 1000),
         max_concurrency=st.none() | st.integers(1, 99),
+        adapters=st.none() | st.just([]),
         admin_state=st.none() | st.sampled_from(get_args(AdminState)),
     )
 

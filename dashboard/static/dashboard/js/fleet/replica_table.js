@@ -55,7 +55,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
   return html`<tr data-replica=${replica.name}>
     <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
-    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}</td>
+    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}<${Adapters} names=${settings?.adapters} /></td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
@@ -78,6 +78,13 @@ function Reported({ load }) {
   if (!load?.short) return null;
   const title = `The replica reported ${load.words}, ${age(load.age_s)} ago. Requests of other clients are included.`;
   return html`<span class="sub clipped" title=${title}>reports ${load.short}, ${load.age_s.toFixed(0)} s</span>`;
+}
+
+/** Not there where it serves all of its fleet's. @param {{names?: string[] | null}} props */
+function Adapters({ names }) {
+  if (!names) return null;
+  const said = names.join(", ");
+  return html`<span class="sub clipped" title=${said ? `Of the fleet's LoRA adapters it serves ${said}` : "It serves none of the fleet's LoRA adapters"}>${said ? `LoRA ${said}` : "no LoRA adapter"}</span>`;
 }
 
 /** The name opens the form that changes it. @param {{name: string, settings: any, edits: import("../edit/edit_replica.js").ReplicaEdits}} props */
@@ -117,7 +124,7 @@ function StateCell({ replica, actions }) {
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
 function words(replica, model) {
   const settings = model.settings.get(replica.name);
-  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", ...(settings?.accelerators ?? [])];
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", ...(settings?.accelerators ?? []), ...(settings?.adapters ?? [])];
 }
 
 /** @param {string} url */

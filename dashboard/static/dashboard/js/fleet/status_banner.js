@@ -35,9 +35,18 @@ export function status({ summary, replicas, workers, workers_current: current })
   }
   const waiting = replicas.filter((replica) => !replica.eligible);
   const partly = (waiting.length > 0 || weightless.length > 0) && html`${reasons(waiting)} ${rest}`;
+  if (summary.unserved_adapters.length) return unserved(summary.unserved_adapters, partly);
   if (summary.would_refuse !== null) return exposing(summary.would_refuse, partly);
   if (partly) return { level: "calm", title: "Nothing is wrong", text: partly };
   return { level: "calm", title: "All is well", text: `${takes(summary.replicas)} requests, through ${plural(workers, "proxy worker")}.` };
+}
+
+/** @param {string[]} adapters @param {any} partly as of `exposing` @returns {import("../components/banner.js").BannerStatus} */
+function unserved(adapters, partly) {
+  const more = adapters.length - NAMED;
+  const names = html`<b>${adapters.slice(0, NAMED).join(", ")}</b>${more > 0 && ` and ${more} more`}`;
+  const title = `No replica serves ${adapters.length === 1 ? "an adapter" : "some adapters"}`;
+  return { level: "notice", title, text: html`${partly}Requests for ${names} are answered with 503. Add ${adapters.length === 1 ? "it" : "them"} to the adapters of a replica, or remove ${adapters.length === 1 ? "it" : "them"} from the fleet's.` };
 }
 
 /**

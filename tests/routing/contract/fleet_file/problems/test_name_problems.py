@@ -36,6 +36,31 @@ CASES = {
             '7:23 fleets[1].aliases[1]: the alias "chat" is already an alias of fleet digits: choose another',
         ],
     ),
+    "adapters of replicas that their fleet has not, or that are listed twice": (
+        FLEET
+        + """\
+    adapters: [sql, support]
+    replicas:
+      - {name: a, url: http://h:1, adapters: [sql, sql, suport]}
+      - {name: b, url: http://h:2, adapters: [""]}
+      - {name: c, url: http://h:3, adapters: sql}
+      - {name: d, url: http://h:4, adapters: [vision]}
+  - name: llm
+    protocol: openai
+    replicas: [{name: a, url: http://h:5, adapters: [sql]}]
+""",
+        [
+            '6:52 fleets[0].replicas[0].adapters[1]: the adapter "sql" is listed twice: remove one',
+            '6:57 fleets[0].replicas[0].adapters[2]: the fleet has no adapter "suport"; did you mean '
+            '"support"?',
+            "7:47 fleets[0].replicas[1].adapters[0]: must not be empty",
+            '8:46 fleets[0].replicas[2].adapters: must be a list, not the text "sql"',
+            '9:47 fleets[0].replicas[3].adapters[0]: the fleet has no adapter "vision"; it has: sql, '
+            "support; add it to the fleet's adapters first",
+            '12:54 fleets[1].replicas[0].adapters[0]: the fleet has no adapter "sql"; add it to the fleet\'s '
+            "adapters first",
+        ],
+    ),
     "an adapter that is a name, an alias or an adapter already": (
         FLEET + "    aliases: [chat]\n    adapters: [sql, chat, digits]\n"
         "  - name: llm\n    protocol: openai\n    aliases: [sql]\n    adapters: [x, x]\n",
