@@ -35,23 +35,12 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 
-from tests.benchmarks.instructions import (
-    ANSWER,
-    ANSWER_HEAD,
-    BODY,
-    CHUNK,
-    DECLARES,
-    KEY,
-    LAST_CHUNK,
-    LIMIT_S,
-    STREAM_BODY,
-    STREAM_HEAD,
-    Peers,
-    write_fleets,
-)
+from tests.benchmarks.instructions import BODY, DECLARES, KEY, LIMIT_S, STREAM_BODY, Peers, write_fleets
 from tests.benchmarks.instructions import PARENT as PROXY_WITH_INTERPRETER
 from tests.benchmarks.processes import running
+from tests.benchmarks.recorded import PLAIN, PLAIN_EVENT, PLAIN_HEAD, PLAIN_STREAM_HEAD
 
+CHUNK, LAST_CHUNK = b"%x\r\n%b\r\n" % (len(PLAIN_EVENT), PLAIN_EVENT), b"0\r\n\r\n"
 REQUESTS, TOLD = 200, 100
 QUIET_S = 0.002
 """After each step, for all that the worker does because of it."""
@@ -113,7 +102,7 @@ def way(calls: list[Call]) -> Way:
 def journeys(options: argparse.Namespace) -> list[tuple[Way, Way]]:
     """(The request's way, the answer's) of the last requests."""
     with tempfile.TemporaryDirectory() as name:
-        folder, peers = Path(name), Peers(options.heads, KEY if options.key else "")
+        folder, peers = Path(name), Peers(options.heads, KEY if options.key else "", "plain", False)
         out, python = folder / "calls.json", folder / "python"
         python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "$(cat {folder}/worker)" {out} "$@"\n')
         python.chmod(0o700)
@@ -156,12 +145,12 @@ def one(peers: Peers, stream: bool, pause_s: float) -> tuple[float, float, float
     time.sleep(pause_s)
     middle = time.monotonic()
     if stream:
-        for piece in (dated(STREAM_HEAD) + CHUNK, CHUNK, CHUNK, LAST_CHUNK):
+        for piece in (dated(PLAIN_STREAM_HEAD) + CHUNK, CHUNK, CHUNK, LAST_CHUNK):
             replica.sendall(piece)
             peers.read_until(piece[-len(CHUNK) :])
     else:
-        replica.sendall(dated(ANSWER_HEAD) + ANSWER)
-        peers.read_until(ANSWER)
+        replica.sendall(dated(PLAIN_HEAD % len(PLAIN)) + PLAIN)
+        peers.read_until(PLAIN)
     time.sleep(pause_s)
     return begin, middle, time.monotonic()
 

@@ -21,7 +21,8 @@ import tempfile
 from pathlib import Path
 
 from tests.benchmarks.processes import family, resident_bytes, running, two_cpus
-from tests.benchmarks.proxy_cpu import ANSWER, NGINX, PATH
+from tests.benchmarks.proxy_cpu import NGINX, PATH
+from tests.benchmarks.recorded import PLAIN
 from tests.benchmarks.wrk import drive
 from tests.ports import free_ports
 
@@ -43,7 +44,7 @@ def write_inputs(folder: Path, port: int, options: argparse.Namespace) -> tuple[
     """nginx's settings, the fleet file and wrk's script."""
     hosts = addresses(options.fleets * options.replicas)
     listens = " ".join(f"listen {host}:{port};" for host in ["127.0.0.1", *hosts])
-    server = f"server {{ {listens} location / {{ return 200 '{ANSWER}'; }} }}"
+    server = f"server {{ {listens} location / {{ return 200 '{PLAIN.decode()}'; }} }}"
     settings = folder / "replicas.conf"
     settings.write_text(NGINX.format(folder=folder, name="replicas", rest=server))
     fleets = []
