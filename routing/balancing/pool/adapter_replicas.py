@@ -59,7 +59,7 @@ class ReplicaSubset:
         return self._eligible
 
 
-class Placement(NamedTuple):
+class AdapterPlacement(NamedTuple):
     """Where a request may go, and where it had better go, because of the adapters that it names."""
 
     limited: Adapters
@@ -119,18 +119,18 @@ class AdapterReplicas:
         """Those of the named ones that not every replica serves, each once, in one order."""
         return tuple(sorted({name for name in named if name in self._by_adapter}))
 
-    def place(self, adapters: Adapters) -> Placement:
+    def place(self, adapters: Adapters) -> AdapterPlacement:
         """Where a request goes that names these."""
         limited = self.limited(adapters) if self._by_adapter else ()
         subset = self.serving(limited) if limited else None
         if len(adapters) != 1:
-            return Placement(limited, subset, None, self._bound)
+            return AdapterPlacement(limited, subset, None, self._bound)
         (adapter,) = adapters
         homes = self._homes.get(adapter)
         if homes is None:
             replicas = self._listed if subset is None else subset.listed
             homes = self._homes[adapter] = AdapterHomes(adapter, replicas)
-        return Placement(limited, subset, homes, self._bound if subset is None else subset.bound)
+        return AdapterPlacement(limited, subset, homes, self._bound if subset is None else subset.bound)
 
     def serving(self, adapters: Adapters) -> ReplicaSubset | None:
         """The replicas that serve all of these; ``None``: every replica does."""

@@ -26,7 +26,7 @@ from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility
 from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
-from routing.balancing.pool.adapter_replicas import AdapterReplicas, Adapters, Placement
+from routing.balancing.pool.adapter_replicas import AdapterReplicas, Adapters, AdapterPlacement
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
@@ -458,7 +458,7 @@ class Pool:
         key: tuple[int, ...],
         due: Due | None,
         pinned: PinnedReplica | None = None,
-        place: Placement | None = None,
+        place: AdapterPlacement | None = None,
     ) -> Attempt | Rejection:
         """Begin where a request may need more than the usual path, with a calibrated estimate of the work.
         ``given_work``: as of :meth:`begin`."""

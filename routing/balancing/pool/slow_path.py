@@ -22,7 +22,7 @@ from routing.balancing.outlier.eligibility import Eligibility
 from routing.balancing.outlier.fair_shares import FairShares
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool import due_pick
-from routing.balancing.pool.adapter_replicas import Placement, in_words
+from routing.balancing.pool.adapter_replicas import AdapterPlacement, in_words
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.endpoint_set import EndpointSet
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -89,7 +89,7 @@ class SlowPath:
         key: tuple[int, ...],
         until: float,
         odds: Odds | None,
-        place: Placement | None = None,
+        place: AdapterPlacement | None = None,
     ) -> Attempt | Rejection:
         """Begin as a probe request, within one site, by key, at a home of its adapter or as usual: the first
         of these that applies. ``odds``: of being in time, if the request is due. ``place``: set if it names
@@ -169,7 +169,7 @@ class SlowPath:
         again: bool,
         until: float,
         odds: Odds | None = None,
-        place: Placement | None = None,
+        place: AdapterPlacement | None = None,
     ) -> Attempt | Rejection:
         """Begin at one site's replicas among the candidates; if it would have to wait there, at the other
         sites' replicas. There is at least one candidate."""
@@ -232,7 +232,7 @@ class SlowPath:
         key: tuple[int, ...],
         again: bool,
         odds: Odds | None,
-        place: Placement | None = None,
+        place: AdapterPlacement | None = None,
     ) -> Attempt | Rejection:
         if key and strategy.affinity is not None:
             near = cast("KeyedStrategy", strategy)
@@ -265,7 +265,7 @@ class SlowPath:
         return own
 
     def _home(
-        self, place: Placement | None, candidates: Sequence[Replica], demand: Demand, now: float
+        self, place: AdapterPlacement | None, candidates: Sequence[Replica], demand: Demand, now: float
     ) -> Replica | None:
         """A home of the request's adapter that has room; ``None``: it has none, or names no adapter."""
         if place is None or place.homes is None:
@@ -468,7 +468,7 @@ class SlowPath:
             return Rejection("replica_closed", message, None)
         return Rejection("replica_unavailable", message, RETRY_AFTER_S)
 
-    def reject(self, retried: bool, now: float, place: Placement | None = None) -> Rejection:
+    def reject(self, retried: bool, now: float, place: AdapterPlacement | None = None) -> Rejection:
         """``place``: set if the request names adapters."""
         fleet = self.terms.name
         if self.closed:
