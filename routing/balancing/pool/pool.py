@@ -26,7 +26,7 @@ from routing.balancing.locality.site_split import SiteSplit
 from routing.balancing.outlier import eligibility
 from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
-from routing.balancing.pool.adapter_replicas import AdapterReplicas, Adapters, AdapterPlacement
+from routing.balancing.pool.adapter_replicas import AdapterPlacement, AdapterReplicas, Adapters
 from routing.balancing.pool.candidates import CandidateSearch
 from routing.balancing.pool.due_pick import Due
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
