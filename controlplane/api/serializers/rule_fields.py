@@ -43,7 +43,7 @@ def _field(rule: Rule, **options: Any) -> Field:
     """Raises TypeError for a kind of rule that no such group has yet. ``options``: of its field."""
     if isinstance(rule, Number):
         kind = serializers.IntegerField if rule.whole else serializers.FloatField
-        return kind(**options)
+        return kind(**{"allow_null": True, **options} if rule.nullable else options)
     if isinstance(rule, Choice):
         return serializers.ChoiceField(choices=list(rule.options), **options)
     if isinstance(rule, ListOf):
