@@ -35,7 +35,7 @@ class ResponseTemplate:
         self.head = head
         self._match = pattern.match
         self._verbatim = head.received == text[:-4]
-        self._forwarded = _HOLES.sub(rb"\1\2%b", head.received.replace(b"%", b"%%"))
+        self._forwarded = _as_format(head.received)
         """With what is in the holes: some fields are for this hop alone."""
 
     def recognise(self, data: bytes) -> int:
@@ -65,6 +65,17 @@ def template_of(text: bytes) -> ResponseTemplate | None:
     if len(_HOLES.findall(head.received)) != pattern.groups:
         return None  # one is for this hop alone: Connection has named it
     return ResponseTemplate(head, text, pattern)
+
+
+def _as_format(text: bytes) -> bytes:
+    """Takes the values of the holes."""
+    parts, position = [], 0
+    for hole in _HOLES.finditer(text):
+        before = text[position : hole.start()] + (hole[1] if hole[1] is not None else hole[2])
+        parts.append(before.replace(b"%", b"%%") + b"%b")
+        position = hole.end()
+    parts.append(text[position:].replace(b"%", b"%%"))
+    return b"".join(parts)
 
 
 def _pattern(text: bytes) -> bytes:

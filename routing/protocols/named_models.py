@@ -195,17 +195,20 @@ def in_body(fields: bytes, body: bytes, *, any_content: bool) -> NamedInBody:
         scan.finish()
         return NamedInBody(names, [])
     _check_charset_of(kind, rest)
+    if b"\0" in body[:4] or body.startswith(_OTHER_UNICODE):
+        # Some servers read JSON whatever it is called, and find out for themselves how it is encoded.
+        raise BadRequestBody("the body is not in UTF-8, or begins with a byte order mark")
     named = in_query(b"?" + body.strip(_BLANKS)) if kind == _FORM else []
     first = body.lstrip(_BLANKS)[:1]
     if first == b"{":
         in_object = _in_object(body)
         return NamedInBody(named + in_object.models, in_object.adapters)
+    if kind == _FORM and first and not b"!" <= first <= b"~":
+        raise BadRequestBody("the form begins with a character that is none of a form's")
     if kind == _FORM or not body:
         return NamedInBody(named, [])
     if not any_content or b"json" in kind:
         raise BadRequestBody("the body must be a JSON object or a form")
-    if b"\0" in body[:4] or body.startswith(_OTHER_UNICODE):
-        raise BadRequestBody("the body is not in UTF-8, or begins with a byte order mark")
     return NamedInBody(named, [])
 
 

@@ -138,3 +138,14 @@ def test_what_is_for_this_hop_alone_is_cut_each_time() -> None:
 def test_a_date_that_is_for_this_hop_alone_is_for_the_parser() -> None:
     text = (VLLM % (1, 5)).replace(b"server: uvicorn", b"connection: date")
     assert [template_of(text) for _ in range(3)] == [None] * 3
+
+
+@pytest.mark.parametrize("date", [b"Wed, 25 Nov 2026 16:00:00 G%T", b"%" * 29])
+def test_a_date_may_have_percent_signs(date: bytes) -> None:
+    text = b"HTTP/1.1 200 OK\r\nDate: %b\r\nKeep-Alive: t\r\nX: 5%%\r\nContent-Length: 2\r\n\r\n"
+    found = template(text % date)
+    again = text % date.replace(b"W", b"T")
+    assert found.recognise(again + b"ok") == len(again)
+    assert read_alike(found.head, parse_response_head(again, 0)[0])
+    longer = text % (b"x" + date)
+    assert found.recognise(longer + b"ok") == 0
