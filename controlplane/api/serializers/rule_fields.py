@@ -13,7 +13,10 @@ Field = serializers.Field[Any, Any, Any, Any]
 
 def section_serializer(name: str, section: Section, words: str = "") -> type[serializers.Serializer[Any]]:
     """A group's values in force, each field as its rule has it. ``words``: what the OpenAPI document says."""
-    fields = {field: _field(rule) for field, rule in section.fields.items()}
+    fields = {
+        field: _field(rule, **({"allow_null": True} if isinstance(rule, Number) and rule.nullable else {}))
+        for field, rule in section.fields.items()
+    }
     return type(f"{name}Serializer", (serializers.Serializer,), {**fields, "__doc__": words})
 
 
@@ -43,7 +46,7 @@ def _field(rule: Rule, **options: Any) -> Field:
     """Raises TypeError for a kind of rule that no such group has yet. ``options``: of its field."""
     if isinstance(rule, Number):
         kind = serializers.IntegerField if rule.whole else serializers.FloatField
-        return kind(**{"allow_null": True, **options} if rule.nullable else options)
+        return kind(**options)
     if isinstance(rule, Choice):
         return serializers.ChoiceField(choices=list(rule.options), **options)
     if isinstance(rule, ListOf):
