@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as draw
+from msgspec.structs import replace
 
 from routing.balancing.admission.admission_queue import WAITING, AdmissionQueue, QueueWaker
 from routing.balancing.admission.rejection import Rejection
@@ -24,19 +25,27 @@ from tests.routing.shared.test_shm_counters import in_processes, sum_at_one_mome
 class Request:
     """One that waits; it takes a place when there is one."""
 
-    def __init__(self, pool: Pool, now: float, rank: int = 1, limit_s: float = 100.0) -> None:
+    def __init__(
+        self, pool: Pool, now: float, rank: int = 1, limit_s: float = 100.0, adapters: tuple[str, ...] = ()
+    ) -> None:
         self.pool = pool
+        self.adapters = adapters
         self.attempt: Attempt | None = None
         self.ended = ""
-        self.ticket = Ticket(self, rank, now, now + limit_s)
-        found = pool.begin(1.0, now, (), NEW)
+        self.ticket = Ticket(self, rank, now, now + limit_s, particular=bool(adapters), needs=adapters)
+        found = self.begin(now, NEW)
         if isinstance(found, Attempt):
             self.attempt = found
         else:
             self.refused: Rejection | None = pool.admission.join(self.ticket, found.preferred, now)
 
+    def begin(self, now: float, turn: int) -> Attempt | Rejection:
+        if self.adapters:
+            return self.pool.begin_for_adapters(self.adapters, 1.0, now, (), turn)
+        return self.pool.begin(1.0, now, (), turn)
+
     def admit(self, now: float, patient: bool) -> bool:
-        found = self.pool.admission.look(self.ticket, lambda: self.pool.begin(1.0, now, (), DEQUEUED))
+        found = self.pool.admission.look(self.ticket, lambda: self.begin(now, DEQUEUED))
         if isinstance(found, Rejection):
             return False
         self.pool.admission.found(self.ticket, now)
@@ -249,6 +258,40 @@ def test_a_dead_workers_waiters_hold_nobody_up(workers, block):
     assert mine.attempt
     one.refresh(3.0)
     assert not one.admission.has_waiters
+
+
+def test_one_that_needs_an_adapter_holds_up_no_others_in_any_worker(block, make_snapshot):
+    """The adapter is served at the first of two replicas."""
+    plain = make_snapshot(2, strategy="least_connections", max_concurrency=1, queue={"size": 9})
+    served = [replace(spec, adapters=["x"][:room]) for spec, room in zip(plain.replicas, (1, 0), strict=True)]
+    snapshot = replace(plain, adapters=["x"], replicas=served)
+    one, two = (Pool(snapshot, SharedCounters.attach(block.fd, worker), Random(worker)) for worker in (0, 1))
+    for pool in (one, two):
+        pool.admission.waker = Calls()
+        pool.refresh(1.0)
+    there = Request(two, 1.0, adapters=("x",))
+    waits = Request(two, 1.1, adapters=("x",))
+    assert there.attempt
+    assert waits.attempt is None
+    one.refresh(1.2)
+    assert (one.admission.has_waiters, one.admission.anybody_waits) == (False, True)
+    other = Request(one, 1.2)
+    assert other.attempt, "it does not line up"
+    behind = Request(one, 1.3)
+    assert behind.attempt is None
+    one.admission.waker.soon = 0
+    one.admission.waker.woken.clear()
+    other.end(2.0)
+    assert one.admission.waker.soon, "it does not yield to one for which the slot is of no use"
+    assert one.admission.waker.woken == [1], "which is asked as well"
+    two.admission.serve(2.0)
+    assert waits.attempt is None
+    one.admission.serve(2.0)
+    assert behind.attempt
+    there.end(3.0)
+    two.admission.serve(3.0)
+    assert waits.attempt
+    assert waits.attempt.replica.name == there.attempt.replica.name
 
 
 def test_two_that_find_nothing_do_not_call_each_other_for_ever(workers):
