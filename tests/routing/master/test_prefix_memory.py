@@ -1,6 +1,5 @@
 """Prompts that a worker of a proxy has sent: known to the others, to their successors, to another master."""
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -9,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.proxy_process import Proxy, Replica, fleet_file, until
+from tests.routing.conversations import ANSWER, CONVERSATIONS, take_turn
 from tests.routing.master.upgrade.test_upgrade import successor
 
-CONVERSATIONS = 24
-ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"and so on"}}]}'
 POLICY = {"strategy": "prefix_affinity", "parameters": {"block_bytes": 64}, "slow_start_s": 0}
 
 
@@ -22,21 +20,6 @@ def replicas(replicas: list[Replica]) -> list[Replica]:
     for replica in replicas:
         replica.body = ANSWER
     return replicas
-
-
-def take_turn(running: Proxy, turn: int) -> list[str]:
-    """Each conversation's next prompt, on a connection of its own; the replicas that answered."""
-    answered = []
-    for number in range(CONVERSATIONS):
-        said = f"{number:03} " + "so it went on " * 20 * turn
-        body = json.dumps({"model": "echo", "messages": [{"role": "user", "content": said}]})
-        connection = running.client()
-        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert answer.read() == ANSWER
-        answered.append(answer.headers["X-Switchyard-Replica"])
-        connection.close()
-    return answered
 
 
 def began(running: Proxy) -> int:

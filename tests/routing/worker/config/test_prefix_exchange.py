@@ -16,9 +16,19 @@ from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.shared.prefix_memory import PrefixMemory, digest
 from routing.worker.config.prefix_exchange import HEARD_PER_S, PrefixExchange
 from tests.proxy_process import Proxy, Publisher, Replica, snapshot, until
+from tests.routing.conversations import ANSWER, CONVERSATIONS, take_turn
 
-CONVERSATIONS = 24
-ANSWER = b'{"choices":[{"message":{"role":"assistant","content":"and so on"}}]}'
+
+def echo_table(version: int, policy: Policy, replicas: list[ReplicaSpec]) -> FleetSnapshot:
+    return FleetSnapshot(
+        epoch=1,
+        version=version,
+        revision=1,
+        name="echo",
+        protocol="openai",
+        policy=policy,
+        replicas=replicas,
+    )
 
 
 def policy(block_bytes: int = 64) -> Policy:
@@ -30,21 +40,6 @@ def replicas(replicas: list[Replica]) -> list[Replica]:
     for replica in replicas:
         replica.body = ANSWER
     return replicas
-
-
-def take_turn(running: Proxy, turn: int) -> list[str]:
-    """Each conversation's next prompt, on a connection of its own; the replicas that answered."""
-    answered = []
-    for number in range(CONVERSATIONS):
-        said = f"{number:03} " + "so it went on " * 20 * turn
-        body = json.dumps({"model": "echo", "messages": [{"role": "user", "content": said}]})
-        connection = running.client()
-        connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        assert answer.read() == ANSWER
-        answered.append(answer.headers["X-Switchyard-Replica"])
-        connection.close()
-    return answered
 
 
 def counted(running: Proxy, name: str) -> int:
@@ -160,17 +155,8 @@ class Listener:
         ]
         self.table = Table()
         self.table.prefixes = self.memory = PrefixMemory.private()
-        table = FleetSnapshot(
-            epoch=1,
-            version=1,
-            revision=1,
-            name="echo",
-            protocol="openai",
-            policy=policy(block_bytes),
-            replicas=specs,
-        )
         self.table.apply_manifest(Manifest(epoch=1, version=1, fleets={"echo": 1}))
-        self.table.apply_snapshot(table)
+        self.table.apply_snapshot(echo_table(1, policy(block_bytes), specs))
         self.table.quota_share.set(0, 2)
         self.replicas = self.table.fleets["echo"].replicas
         self.exchange = PrefixExchange(None, self.table, lambda: True)
@@ -229,16 +215,7 @@ def test_a_replica_that_joins_is_known_with_the_table(listener: Listener) -> Non
     listener.hear(HASHES[:10])
     before = listener.table.fleets["echo"].snapshot
     joined = ReplicaSpec(uid="new", name="new", url="http://10.0.0.9")
-    after = FleetSnapshot(
-        epoch=1,
-        version=2,
-        revision=1,
-        name="echo",
-        protocol="openai",
-        policy=before.policy,
-        replicas=[joined],
-    )
-    listener.table.apply_snapshot(after)
+    listener.table.apply_snapshot(echo_table(2, before.policy, [joined]))
     listener.replicas = listener.table.fleets["echo"].replicas
     listener.hear(HASHES[:20])
     assert listener.known(HASHES[:20]) == [20]
