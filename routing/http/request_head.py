@@ -70,5 +70,9 @@ class RequestHead:
         self.route: object | None = None
         """The routing's cached result for this head."""
 
+    @property
+    def has_body(self) -> bool:
+        return self.chunked or self.content_length > 0
+
     def __repr__(self) -> str:
         return f"<RequestHead {self.method.decode()} {self.target.decode()}>"

@@ -10,6 +10,7 @@ a server whose heads differ elsewhere too costs no more than a look at each.
 """
 
 import re
+from collections.abc import Callable
 
 from routing.http.response_head import ResponseHead, parse_response_head
 
@@ -35,7 +36,7 @@ class ResponseTemplate:
         self.head = head
         self._match = pattern.match
         self._verbatim = head.received == text[:-4]
-        self._forwarded = _as_format(head.received)
+        self._forwarded = _filled(head.received, _escaped_percent, b"%b", b"%b")
         """With what is in the holes: some fields are for this hop alone."""
 
     def recognise(self, data: bytes) -> int:
@@ -60,29 +61,23 @@ def template_of(text: bytes) -> ResponseTemplate | None:
                 _patterns.clear()
             _patterns[key] = None
             return None
-        _patterns[key] = pattern = re.compile(_pattern(text))
+        _patterns[key] = pattern = re.compile(_filled(text, re.escape, _DIGITS, _DATE))
     head, _ = parse_response_head(text, 0)
     if len(_HOLES.findall(head.received)) != pattern.groups:
         return None  # one is for this hop alone: Connection has named it
     return ResponseTemplate(head, text, pattern)
 
 
-def _as_format(text: bytes) -> bytes:
-    """Takes the values of the holes."""
+def _filled(text: bytes, escaped: Callable[[bytes], bytes], length: bytes, date: bytes) -> bytes:
+    """The head with this in its holes, and what is around them ``escaped``."""
     parts, position = [], 0
     for hole in _HOLES.finditer(text):
-        before = text[position : hole.start()] + (hole[1] if hole[1] is not None else hole[2])
-        parts.append(before.replace(b"%", b"%%") + b"%b")
+        name, value = (hole[1], length) if hole[1] is not None else (hole[2], date)
+        parts.append(escaped(text[position : hole.start()] + name) + value)
         position = hole.end()
-    parts.append(text[position:].replace(b"%", b"%%"))
+    parts.append(escaped(text[position:]))
     return b"".join(parts)
 
 
-def _pattern(text: bytes) -> bytes:
-    parts, position = [], 0
-    for hole in _HOLES.finditer(text):
-        name, value = (hole[1], _DIGITS) if hole[1] is not None else (hole[2], _DATE)
-        parts.append(re.escape(text[position : hole.start()] + name) + value)
-        position = hole.end()
-    parts.append(re.escape(text[position:]))
-    return b"".join(parts)
+def _escaped_percent(text: bytes) -> bytes:
+    return text.replace(b"%", b"%%")

@@ -1,11 +1,11 @@
 """LoRA adapters that a JSON body names beside its model: ``lora_path`` (SGLang), ``adapter_id`` and
 ``merged_adapters`` (LoRAX, TGI), which stand among the body's members or in ``parameters``."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-ObjectMembers = Iterable[tuple[str, msgspec.Raw]]
+ObjectMembers = Sequence[tuple[str, msgspec.Raw]]
 """An object's members, undecoded; two of the same name are two."""
 
 HINTS = (b"lora_path", b"adapter_id", b"merged_adapters")
@@ -16,13 +16,10 @@ _decode = msgspec.json.Decoder().decode
 
 def among(members: ObjectMembers, read: Callable[[msgspec.Raw], ObjectMembers]) -> list[str]:
     """All names of adapters. ``read``: the members of an object within. Raises as msgspec does."""
-    found = []
+    found = _directly(members, read)
     for name, value in members:
-        lower = name.casefold()
-        if lower == "parameters" and _is_object(value):
+        if name.casefold() == "parameters" and _is_object(value):
             found += _directly(read(value), read)
-        else:
-            found += _directly([(name, value)], read)
     return found
 
 

@@ -14,7 +14,7 @@ Field = serializers.Field[Any, Any, Any, Any]
 def section_serializer(name: str, section: Section, words: str = "") -> type[serializers.Serializer[Any]]:
     """A group's values in force, each field as its rule has it. ``words``: what the OpenAPI document says."""
     fields = {
-        field: _field(rule, **({"allow_null": True} if isinstance(rule, Number) and rule.nullable else {}))
+        field: _field(rule, allow_null=isinstance(rule, Number) and rule.nullable)
         for field, rule in section.fields.items()
     }
     return type(f"{name}Serializer", (serializers.Serializer,), {**fields, "__doc__": words})

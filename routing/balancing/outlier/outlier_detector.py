@@ -28,6 +28,7 @@ from routing.balancing.outlier import (
 )
 from routing.balancing.outlier.census import Census
 from routing.balancing.outlier.common_failure import CommonFailure
+from routing.balancing.outlier.lost_requests import LostRequests
 from routing.balancing.outlier.missing_results import MissingResults
 from routing.balancing.outlier.poison_clients import PoisonClients
 from routing.balancing.outlier.shared_poison_clients import SharedPoisonClients, number_of
@@ -39,12 +40,8 @@ from routing.shared.shm_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
-FREED_AFTER_S = 2.0
-"""How long a replica must have been silent before its requests are taken from it."""
 SETTLED_AFTER_S = 1.0
 """How long after a return what was sent before it may still be answered, and be learned from."""
-LOST_EVERY_S = 1.0
-"""How often it is looked for more of these: retries have a budget."""
 HELD_S = 1.5
 """A worker that has not looked for so long was held itself: reports have it look once a second."""
 UNPROVEN_S = 60.0
@@ -88,6 +85,7 @@ class OutlierDetector:
         self._missing_results = MissingResults()
         self._doubts = SpeedDoubts(self._doubt_changed)
         self.census = Census(replicas, self._follow)
+        self._lost_requests = LostRequests(self.census, speed)
         self._common_failure = CommonFailure()
         self._poison_clients = PoisonClients()
         self._sibling_reports = SharedPoisonClients(shared)
@@ -321,10 +319,10 @@ class OutlierDetector:
             if silent_at and silence.is_over(replica):
                 # What it has learned to expect of the replica is how long that was held.
                 state.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
-                self._expect_lost(replica, silent_at, now)
+                self._lost_requests.expect(replica, silent_at, now)
                 _forget_speed(replica)
             if state.lost_check_at and now >= state.lost_check_at:
-                self._look_for_lost(replica, work_s, now)
+                self._lost_requests.look_for(replica, work_s, stall_s, now)
             if not state.was_ready or state.settled_at or replica.spec.health != "ready":
                 self._follow_health(replica, now)
             if replica.failure_load.requests:
@@ -341,7 +339,7 @@ class OutlierDetector:
                 is not None
             ):
                 self._eject(replica, now, silent.words, ejection.SILENCE, stalled=silent.whole)
-                self._free_from_silent(replica, silent.words, now)
+                self._lost_requests.free_from_silent(replica, silent.words, now)
             elif (state.failures or state.failure_run.is_shown) and self._is_failure_run(replica, now):
                 self._eject(
                     replica, now, f"{state.failure_run.judged} failures in a row in the workers of this host"
@@ -359,7 +357,7 @@ class OutlierDetector:
     def _follow_common_failure(self, replicas: Sequence[Replica], now: float) -> None:
         """Where all have failed alike, the evidence begins anew for all."""
         common, limit = self._common_failure, self.policy.ejection.consecutive_failures
-        patience_s = silence.early_s(self._speed.p99_s) or self.policy.timeouts.stall_s
+        patience_s = silence.patience_s(self._speed.p99_s, self.policy.timeouts.stall_s)
         if not common.follow(replicas, now, limit, patience_s):
             return
         log.info("all replicas of fleet %s failed alike for %.1f s", self.fleet, now - common.began_at)
@@ -388,13 +386,13 @@ class OutlierDetector:
             # As its probe request, which hears nothing either; but that has its own time.
             before = state.probed_at if state.probing else inf
             if silence.requests(replica, now, patience_s)[1]:
-                self._free_from_silent(replica, state.reason, now, before)
+                self._lost_requests.free_from_silent(replica, state.reason, now, before)
 
     def _follow_health(self, replica: Replica, now: float) -> None:
         """Whether probes have taken it out, or let it back, since the last look."""
         state, health = replica.ejection, replica.spec.health
         if health == "down" and replica.in_flight:
-            self._free_from_down(replica, now)
+            self._lost_requests.free_from_down(replica, now)
         if state.settled_at and now >= state.settled_at:
             state.settled_at = 0.0
             self._forget_learned(replica, now)
@@ -409,47 +407,6 @@ class OutlierDetector:
                 failure_load.forget(replica)
         state.was_ready = is_ready
 
-    # --- requests of a lost replica --------------------------------------------------------------
-
-    def _free_from_down(self, replica: Replica, now: float) -> None:
-        """Its probes say that it is dead, and so does its silence. A replica that is drained finishes what it
-        has."""
-        silent_s = now - replica.quiet_since
-        if replica.spec.admin_state != "active" or silent_s < FREED_AFTER_S:
-            return
-        if not self.census.is_panic(now):
-            self._free(replica, "its probes fail, and it is silent", all_of_them=True)
-
-    def _free_from_silent(self, replica: Replica, words: str, now: float, before: float = inf) -> None:
-        """``before``: only what was sent before that."""
-        if silence.may_free(replica, self.census.answering(now), now, self._speed.p99_s):
-            self._free(replica, words, before=before)
-
-    @staticmethod
-    def _expect_lost(replica: Replica, before: float, now: float) -> None:
-        """It was silent and has returned; some of what was sent ``before`` may be lost."""
-        if replica.in_flight:
-            state = replica.ejection
-            state.lost_before = max(state.lost_before, before)
-            state.lost_check_at = state.lost_check_at or now + SETTLED_AFTER_S
-
-    def _look_for_lost(self, replica: Replica, work_s: float, now: float) -> None:
-        """What may be sent twice is retried elsewhere, as the retry budget allows. What is not, or cannot be,
-        takes no slot and is no load any more."""
-        state, endpoint = replica.ejection, replica.endpoint
-        self._free_from_silent(replica, "silent since before its return", now, state.lost_before)
-        patience_s = silence.early_s(self._speed.p99_s) or self.policy.timeouts.stall_s
-        left = 0
-        if endpoint is not None:
-            usual_s = silence.TIMES_USUAL * work_s
-            left = endpoint.write_off_silent(now, patience_s, usual_s, state.lost_before)
-        state.lost_check_at = now + LOST_EVERY_S if left else 0.0
-
-    def _free(self, replica: Replica, words: str, *, all_of_them: bool = False, before: float = inf) -> None:
-        if replica.endpoint is not None and (replica.in_flight or replica.ejection.lost_check_at):
-            words = f"the replica is lost: {words}"
-            replica.endpoint.free_requests(words, all_of_them=all_of_them, before=before)
-
     # --- connect checks --------------------------------------------------------------------------
 
     def unreachable(self, replica: Replica, words: str, cause: int, now: float, again_s: float) -> None:
@@ -460,8 +417,7 @@ class OutlierDetector:
         if state.until:
             state.cause, state.reason = cause, words
             ejection.postpone(state, now, again_s)
-            if now - replica.quiet_since >= FREED_AFTER_S:
-                self._free(replica, words)
+            self._lost_requests.free_from_unreachable(replica, words, now)
             self._changed(now)
 
     def reachable(self, replica: Replica, now: float) -> None:
@@ -547,7 +503,7 @@ class OutlierDetector:
 
     def _returned(self, replica: Replica, was_silent: bool, now: float) -> None:
         if was_silent:
-            self._expect_lost(replica, now, now)
+            self._lost_requests.expect(replica, now, now)
         replica.ejection.settled_at = now + SETTLED_AFTER_S if replica.in_flight else 0.0
         self._forget_learned(replica, now)
 

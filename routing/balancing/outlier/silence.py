@@ -74,6 +74,11 @@ def early_s(p99_s: float) -> float:
     return max(LEAST_S, TIMES_P99 * p99_s) if p99_s else 0.0
 
 
+def patience_s(p99_s: float, stall_s: float) -> float:
+    """How long a fleet waits for a replica that says nothing while the others answer."""
+    return early_s(p99_s) or stall_s
+
+
 def judge(
     replica: Replica,
     replicas: Iterable[Replica],
@@ -132,7 +137,7 @@ def holds_slots(replica: Replica, now: float, stall_s: float, p99_s: float) -> b
     """Whether all that is there is silent, so that the slots it takes are no reason not to try the replica
     out."""
     waiting = replica.in_flight - replica.stall_exempt
-    return waiting > 0 and now - replica.quiet_since > (early_s(p99_s) or stall_s)
+    return waiting > 0 and now - replica.quiet_since > patience_s(p99_s, stall_s)
 
 
 def may_free(replica: Replica, replicas: Iterable[Replica], now: float, p99_s: float) -> bool:

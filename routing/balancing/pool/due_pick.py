@@ -47,7 +47,7 @@ from typing import NamedTuple
 
 from routing.balancing.learning.odds import Odds
 from routing.balancing.replica.state import Replica
-from routing.balancing.strategies.sampling import SAMPLE
+from routing.balancing.strategies.sampling import SAMPLE, sample
 
 ENOUGH = 0.9
 """Chance of being in time that nobody asks for more of."""
@@ -111,7 +111,8 @@ def worth_it(
     pays = PAYS * base or 1.0
     found: list[tuple[float, Replica]] = []
     best = least_worth
-    for replica in _looked_at(candidates, rng):
+    # Few, for each costs more than in a strategy's loop.
+    for replica in sample(candidates, rng, SAMPLE):
         slots = replica.concurrency
         if only_free and slots is not None and replica.load >= slots:
             continue
@@ -131,15 +132,6 @@ def worth_it(
             found.append((worth, replica))
     least = best - ALIKE
     return [replica for worth, replica in found if worth >= least]
-
-
-def _looked_at(candidates: Sequence[Replica], rng: Random) -> Sequence[Replica]:
-    """All of a few, else some drawn at random: each costs more than in a strategy's loop."""
-    size = len(candidates)
-    if size <= SAMPLE:
-        return candidates
-    draw = rng.random
-    return [candidates[int(draw() * size)] for _ in range(SAMPLE)]
 
 
 def note(replica: Replica, odds: Odds) -> None:

@@ -122,16 +122,8 @@ class SlowPath:
         demand, sites = Demand(work, since), self.sites
         if sites is not None:
             found = self.begin_by_site(sites, candidates, demand, now, turn, key, again, until, odds, place)
-        elif key and strategy.affinity is not None:
-            near = cast("KeyedStrategy", strategy)
-            found = self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         else:
-            only = len(candidates) == 1
-            replica = candidates[0] if only else self._home(place, candidates, demand, now)
-            replica = replica or pick(candidates, work, now, self._rng)
-            if odds is not None:
-                replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
-            found = self.begin_at(replica, candidates, demand, now, turn)
+            found = self._begin_among(strategy, pick, candidates, demand, now, turn, key, again, odds, place)
         if holds and not isinstance(found, Attempt):
             found = self._begin_beyond_shares(found, every, demand, excluded, now)
         if isinstance(found, Attempt):
@@ -175,7 +167,9 @@ class SlowPath:
         sites' replicas. There is at least one candidate."""
         site_candidates = sites.side(candidates, demand.work, now, self._rng, key, until)
         strategy = self.terms.strategy if sites.is_here(site_candidates) else self.terms.remote_strategy
-        found = self._begin_among(strategy, site_candidates, demand, now, turn, key, again, odds, place)
+        found = self._begin_among(
+            strategy, strategy.pick, site_candidates, demand, now, turn, key, again, odds, place
+        )
         if isinstance(found, Attempt) or len(site_candidates) == len(candidates):
             return found
         spilled = self._begin_across(sites, candidates, site_candidates, demand, now, key, until, found)
@@ -225,6 +219,7 @@ class SlowPath:
     def _begin_among(
         self,
         strategy: Strategy,
+        pick: PickReplica,
         candidates: Sequence[Replica],
         demand: Demand,
         now: float,
@@ -239,7 +234,7 @@ class SlowPath:
             return self.begin_by_key(near, candidates, demand, now, turn, key, again, odds)
         only = len(candidates) == 1
         replica = candidates[0] if only else self._home(place, candidates, demand, now)
-        replica = replica or strategy.pick(candidates, demand.work, now, self._rng)
+        replica = replica or pick(candidates, demand.work, now, self._rng)
         if odds is not None:
             replica = self._in_time(replica, candidates, odds, demand.work, now, turn)
         return self.begin_at(replica, candidates, demand, now, turn)

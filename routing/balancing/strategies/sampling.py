@@ -16,10 +16,11 @@ LARGE_POOL = 64
 SAMPLE = 16
 
 
-def sample(candidates: Sequence[Replica], rng: Random) -> Sequence[Replica]:
-    """All of a pool of up to 64, else 16 drawn with replacement (a double does no harm and saves time)."""
+def sample(candidates: Sequence[Replica], rng: Random, up_to: int = LARGE_POOL) -> Sequence[Replica]:
+    """All of a pool of ``up_to`` so many, else 16 drawn with replacement (a double does no harm and saves
+    time)."""
     size = len(candidates)
-    if size <= LARGE_POOL:
+    if size <= up_to:
         return candidates
     draw = rng.random
     return [candidates[int(draw() * size)] for _ in range(SAMPLE)]

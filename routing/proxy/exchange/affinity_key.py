@@ -65,7 +65,7 @@ def is_in_body(pool: Pool, head: RequestHead) -> bool:
         return False
     if affinity.cookie and session.cookie(head.fields, affinity.cookie):
         return False
-    return head.chunked or head.content_length > 0
+    return head.has_body
 
 
 def _body_may_have_key(pool: Pool) -> bool:

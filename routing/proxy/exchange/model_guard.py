@@ -56,7 +56,7 @@ def body_is_needed(pool: Pool, head: RequestHead) -> bool:
         return False
     route = head.route
     assert isinstance(route, RequestRoute)
-    return _has_body(head) and not named_models.in_target(route.target).path_decides
+    return head.has_body and not named_models.in_target(route.target).path_decides
 
 
 def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
@@ -78,7 +78,7 @@ def check(exchange: ExchangeState, pool: Pool, names: ModelNames) -> None:
         look_at = _guard_upload if pool.exposed.is_enforced else _watch_upload
         look_at(exchange, exchange.upload, pool, names)
         return
-    named = _in_body(exchange, pool) if _has_body(head) else named_models.NamedInBody([], [])
+    named = _in_body(exchange, pool) if head.has_body else named_models.NamedInBody([], [])
     for name in (*named.models, *named.adapters):
         _check_name(name, "the body", pool, names)
     if not named.models:
@@ -119,10 +119,6 @@ def _check_named(head: RequestHead, pool: Pool, names: ModelNames) -> None:
     raise RoutingError(400, "model_missing", words)
 
 
-def _has_body(head: RequestHead) -> bool:
-    return head.chunked or head.content_length > 0
-
-
 def _in_body(exchange: ExchangeState, pool: Pool) -> named_models.NamedInBody:
     fields = exchange.head.fields
     _check_encoding(fields, pool)
@@ -158,7 +154,7 @@ def _guard_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool
 def _watch_upload(exchange: ExchangeState, upload: RequestBodyBuffer, pool: Pool, names: ModelNames) -> None:
     """A body that is still coming, of a fleet that refuses nothing: it is looked at as it passes."""
     head, most = exchange.head, exchange.proxy.settings.peek_bytes
-    if not _has_body(head):
+    if not head.has_body:
         return
     _check_encoding(head.fields, pool)
     try:

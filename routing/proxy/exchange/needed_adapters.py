@@ -42,8 +42,7 @@ def is_in_body(pool: Pool, head: RequestHead) -> bool:
         return False
     route = head.route
     assert isinstance(route, RequestRoute)
-    has_body = head.method == b"POST" and (head.chunked or head.content_length > 0)
-    return has_body and not named_models.in_target(route.target).path_decides
+    return head.method == b"POST" and head.has_body and not named_models.in_target(route.target).path_decides
 
 
 def _named(exchange: ExchangeState) -> list[str]:

@@ -169,8 +169,7 @@ def _limit_upload(exchange: ExchangeState, pool: Pool) -> None:
 
 def _may_name_a_model(head: RequestHead, body: bytes) -> bool:
     """Whether the body, of which ``body`` has come, may have a model's name that is to be replaced."""
-    has_body = head.chunked or head.content_length > 0
-    return head.method == b"POST" and has_body and openai_body.may_name_a_model(head.fields, body)
+    return head.method == b"POST" and head.has_body and openai_body.may_name_a_model(head.fields, body)
 
 
 # --- by the body -------------------------------------------------------------------------------------
