@@ -1,8 +1,8 @@
 """Prompts that one host has sent: other hosts know them, through Redis and one process of theirs."""
 
 import asyncio
-import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.shared.prefix_memory import PrefixMemory, digest
 from routing.worker.config.prefix_exchange import HEARD_PER_S, PrefixExchange
 from tests.proxy_process import Proxy, Publisher, Replica, snapshot, until
-from tests.routing.conversations import ANSWER, CONVERSATIONS, take_turn
+from tests.routing.conversations import ANSWER, CONVERSATIONS, blocks_of, take_turn
 
 
 def echo_table(version: int, policy: Policy, replicas: list[ReplicaSpec]) -> FleetSnapshot:
@@ -31,7 +31,10 @@ def echo_table(version: int, policy: Policy, replicas: list[ReplicaSpec]) -> Fle
     )
 
 
-def policy(block_bytes: int = 64) -> Policy:
+BLOCK_BYTES = 64
+
+
+def policy(block_bytes: int = BLOCK_BYTES) -> Policy:
     return Policy(strategy="prefix_affinity", parameters={"block_bytes": block_bytes}, slow_start_s=0)
 
 
@@ -72,44 +75,40 @@ def listening(publisher: Publisher) -> int:
     return int(count)
 
 
-def told(one: Proxy, two: Proxy) -> bool:
-    return counted(one, "prefixes_sent") > 0 and counted(one, "prefixes_sent") == counted(
-        two, "prefixes_applied"
-    )
+def heard_conversations(one: Proxy, two: Proxy, numbers: Iterable[int]) -> tuple[int, list[str]]:
+    """New conversations of one host that the other has noted whole: the first one's number, and where each
+    was sent. A worker that does not know yet that there is somebody to tell tells nothing of them: then the
+    next ones are tried."""
+    for first in numbers:
+        told, noted = counted(one, "prefixes_sent"), counted(two, "prefixes_applied")
+        where = take_turn(one, 1, first)
+        blocks = blocks_of(1, BLOCK_BYTES, first)
+        deadline = time.monotonic() + 6
+        while time.monotonic() < deadline:
+            if counted(one, "prefixes_sent") == told + blocks:
+                expected = noted + blocks
+                until(lambda: counted(two, "prefixes_applied") == expected, "the other host notes all of it")  # noqa: B023
+                return first, where
+            time.sleep(0.05)
+    raise AssertionError("what it sends is not told")
 
 
-def gathering(running: Proxy) -> None:
-    """Its workers know that there is somebody to tell: what they sent was told."""
-    turn = 0
-
-    def has_told() -> int:
-        nonlocal turn
-        turn += 1
-        body = json.dumps({"model": "echo", "prompt": f"{turn} of many " * 40})
-        connection = running.client()
-        connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
-        connection.getresponse().read()
-        connection.close()
-        return counted(running, "prefixes_sent")
-
-    until(has_told, "it tells what it has sent")
+def goes_on(running: Proxy, first: int, where: list[str]) -> None:
+    """The second turn of conversations that another host began goes where the first one went."""
+    new, kept = counted(running, "affinity_new"), counted(running, "affinity_kept")
+    assert take_turn(running, 2, first) == where
+    until(lambda: counted(running, "affinity_kept") == kept + CONVERSATIONS, "all of it was known there")
+    assert counted(running, "affinity_new") == new
 
 
 def test_what_one_host_has_sent_the_other_knows(hosts: list[Proxy], publisher: Publisher) -> None:
     one, two = hosts
-    gathering(one)
-    where = take_turn(one, 1)
-    assert set(where) == {"a", "b"}
-    until(lambda: told(one, two), "the other host has noted all of it")
-    assert take_turn(two, 2) == where
-    until(lambda: counted(two, "affinity_kept") == CONVERSATIONS, "all of it was known there")
-    assert counted(two, "affinity_new") == 0
-    # And the other way, whichever worker takes it.
-    until(lambda: told(two, one), "the first host has noted what was new")
-    began = counted(one, "affinity_new")
-    assert take_turn(one, 3) == where
-    until(lambda: counted(one, "affinity_kept") >= CONVERSATIONS, "all of it was known there, too")
-    assert counted(one, "affinity_new") == began
+    # All is told before a turn goes on, which is told, too.
+    by_one, began_at_one = heard_conversations(one, two, range(0, 300, CONVERSATIONS))
+    by_two, began_at_two = heard_conversations(two, one, range(500, 800, CONVERSATIONS))
+    assert set(began_at_one) == {"a", "b"}
+    goes_on(two, by_one, began_at_one)
+    goes_on(one, by_two, began_at_two)
     assert [counted(each, "prefix_messages_refused") for each in hosts] == [0, 0]
     assert listening(publisher) == 2, "one worker of each host"
 
@@ -123,8 +122,7 @@ def test_without_redis_requests_go_on_and_afterwards_hosts_tell_each_other_again
     assert counted(two, "prefixes_applied") == 0
     redis_server.start()
     until(lambda: listening(publisher) == 2, "they listen again")
-    gathering(one)
-    until(lambda: counted(two, "prefixes_applied"), "what is sent from now on is told")
+    heard_conversations(one, two, range(100, 400, CONVERSATIONS))
     assert [row["restarts"] for each in hosts for row in each.status()["workers"]] == [0, 0, 0, 0]
 
 
