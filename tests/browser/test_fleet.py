@@ -117,6 +117,28 @@ def test_what_sites_mean_is_changed_in_the_form_and_taken_back(
     assert site.api("GET", path)["set"] == {"locality": {"spill_above": 0.65}}
 
 
+@pytest.mark.long
+def test_the_objective_for_first_tokens_is_set_and_taken_away(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    panel = open_page(f"/fleets/{name}").get_by_role("region", name=re.compile("^Policy"))
+    objective = panel.get_by_label("First token within")
+    expect(objective).to_have_value("")
+    objective.fill("0")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("alert")).to_have_text("must be from 0.001 to 3600 seconds, not 0")
+    objective.fill("0,5")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 2")
+    path = f"/fleets/{name}/policy"
+    assert site.api("GET", path)["set"] == {"slo": {"first_token_s": 0.5}}
+    objective.fill("")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel).to_contain_text("revision 3")
+    assert site.api("GET", path)["set"] == {}
+
+
 def test_what_is_wrong_with_a_policy_stands_at_each_field(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:

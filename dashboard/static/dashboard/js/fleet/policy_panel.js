@@ -1,4 +1,4 @@
-/** Policy panel: strategy, its parameters, concurrency, queue and sites. */
+/** Policy panel: strategy, its parameters, concurrency, queue, sites and objective. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
@@ -63,11 +63,10 @@ const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as m
  * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null, predictions: import("../frames.js").PredictionsLive | null}} props
  */
 function OtherSettings({ policy, live, predictions }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves, slo } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
     <${Predicted} predictions=${predictions} />
-    <${Fact} name="First token within">${slo.first_token_s ? `${slo.first_token_s} s, by where it is likelier` : "no objective"}</${Fact}>
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
     <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>

@@ -1,7 +1,7 @@
-/** Policy settings besides the strategy (concurrency, queue, locality): the unsaved change. */
+/** Policy settings besides the strategy (concurrency, queue, locality, objective): the unsaved change. */
 import { numeric } from "../edit/draft.js";
 
-/** Where a value stands in a policy. @typedef {"max_concurrency" | `${"queue" | "locality"}.${string}`} Name */
+/** Where a value stands in a policy. @typedef {"max_concurrency" | `${"queue" | "locality" | "slo"}.${string}`} Name */
 
 /** @param {any} stored the policy @param {Name} name */
 function storedText(stored, name) {

@@ -1,4 +1,4 @@
-/** Form fields of the policy settings besides the strategy: concurrency, queue, sites. */
+/** Form fields of the policy settings besides the strategy: concurrency, queue, sites, objective. */
 import { html } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
 import { idOf } from "./field_ids.js";
@@ -20,6 +20,9 @@ export function PolicySettingsFields({ policy }) {
   <div class="fields" role="group" aria-label="Sites">
     <${ChoiceField} policy=${policy} name="locality.prefer" label="Site preference" options=${[["site", "own site first"], ["none", "no preference"]]} help="Whether a proxy prefers replicas of its own site, and those without a site, to others." />
     ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="Utilization of the own site above which requests spill to other sites, from 0 to 1. Default 0.8." />`}
+  </div>
+  <div class="fields" role="group" aria-label="Objective">
+    <${NumberField} policy=${policy} name="slo.first_token_s" label="First token within" unit="s" placeholder="no objective" help="A streamed request goes where its first token is likelier to come in this time. Empty: no objective." />
   </div>`;
 }
 
