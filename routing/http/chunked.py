@@ -45,6 +45,8 @@ MOST_TINY = 4096
 a few connections with nothing else would hold up all others."""
 _FRAMING = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
+_LONGEST_TINY = len(b"7") + _FRAMING + _TINY - 1
+"""Bytes of such a chunk with its framing."""
 _SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
 
 
@@ -70,6 +72,20 @@ def are_whole_chunks(data: bytes) -> bool:
 def decode_chunks(chunks: bytes) -> bytes:
     """The data of whole chunks."""
     return ChunkedDecoder().feed(chunks)
+
+
+def _take_known(data: bytes, pieces: list[bytes]) -> int:
+    """Append the data of whole chunks that ``data`` begins with, as far as their sizes' lines are known and
+    they are not tiny; returns where the next one begins. As reading them line by line, at a third of the
+    time."""
+    position = 0
+    while True:
+        begin = data.find(b"\n", position, position + _LONGEST_SIZE) + 1
+        length = _whole.get(data[position:begin])
+        if length is None or length <= _LONGEST_TINY or not data.startswith(b"\r\n", position + length - 2):
+            return position
+        position += length
+        pieces.append(data[begin : position - 2])
 
 
 class ChunkedDecoder:
@@ -102,6 +118,8 @@ class ChunkedDecoder:
         pieces = []
         position = 0
         length = len(data)
+        if self._state == _SIZE and not self._line:
+            position = _take_known(data, pieces)
         while position < length:
             if self._state == _DATA:
                 piece = data[position : position + self._remaining]

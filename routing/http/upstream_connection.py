@@ -19,6 +19,7 @@ from functools import partial
 from time import monotonic
 from typing import Protocol
 
+from routing.http import stream_heads
 from routing.http.abort import abort_transport, has_unsent
 from routing.http.chunked import ChunkedDecoder, are_whole_chunks, size_lines
 from routing.http.errors import BadChunk, BadResponse
@@ -349,15 +350,22 @@ class UpstreamConnection(asyncio.Protocol):
             data = bytes(self._partial)
             self._partial = b""
         while True:
-            if data.find(HEAD_END, max(start, looked_at - 3)) < 0:
+            position = data.find(HEAD_END, max(start, looked_at - 3)) + 4
+            if position < 4:
                 self._partial = bytearray(data[start:])
                 _check_partial(self._partial, max(0, looked_at - start))
                 return
-            head, position = parse_response_head(data, start)
+            text = data[start:position]
+            known = stream_heads.known_head(text)
+            if known is not None:
+                head = known
+                break
+            head, _ = parse_response_head(data, start)
+            stream_heads.keep(text, head)
             if head.status >= 200:
                 break
             if head.status == 101:
-                self._switch(handler, head, data[start:position], data[position:])
+                self._switch(handler, head, text, data[position:])
                 return
             start = position
             handler.informational(head)
@@ -366,7 +374,7 @@ class UpstreamConnection(asyncio.Protocol):
             if self.pool.on_load_report is not None:
                 self.pool.on_load_report(head.load)
         elif head.plain and head.keep_alive and position - start < LONGEST:
-            self._know(head, data[start:position])
+            self._know(head, text)
         self._begin_body(handler, head, data, position)
 
     def _know(self, head: ResponseHead, text: bytes) -> None:

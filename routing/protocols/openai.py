@@ -181,8 +181,10 @@ class StreamTokenCounter:
         """As :meth:`feed`, of the data of whole chunks: that of each stands between its size's line and a
         CRLF. ``None``: nothing was counted, for the framing has to go first."""
         ends_of_events = chunks.count(b"\n\n\r\n")
+        # One byte is replaced in a quarter of the time in which two are counted.
+        carriage_returns = len(chunks) - len(chunks.replace(b"\r", b""))
         # With the quotation mark, because that is found wanting in half the time.
-        if not self._whole or 2 * ends_of_events != chunks.count(b"\r\n") or chunks.rfind(b'_tokens"') >= 0:
+        if not self._whole or 2 * ends_of_events != carriage_returns or chunks.rfind(b'_tokens"') >= 0:
             return None
         # Each begins and ends with events, so what was kept of the last piece serves the next one as well.
         count = chunks.count(b"\ndata:")
@@ -190,6 +192,14 @@ class StreamTokenCounter:
         return count
 
     def _read_usage(self, piece: bytes) -> None:
+        begin = piece.rfind(b'"usage":{')
+        if begin >= 0 and (usual := _USUAL_USAGE.match(piece, begin)) is not None:
+            before, after, first, second = usual.groups()
+            prompt, tokens = (before, after) if first is None else (second, first)
+            self._said = int(tokens) or self._said
+            self._prompt = int(prompt)
+            self._cut = piece.find(b"tokens", -_LONGEST_COUNT) >= 0
+            return
         text = self._last[-_LONGEST_COUNT:] + piece
         self._said = completion_tokens(text) or self._said
         said = _PROMPT_TOKENS.findall(text)

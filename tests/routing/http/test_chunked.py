@@ -134,6 +134,14 @@ def test_a_size_that_was_read_before_says_no_more_than_the_first_time(data: byte
     assert outcome([b"7\r\nmore of\r\n", data]) == outcome([b"7\r\nmore of\r\n" + data])
 
 
+@pytest.mark.parametrize("end", [b"XX", b"\r", b"\rX", b"\n\n", b"\n\r\n"])
+def test_a_known_size_does_not_hide_a_wrong_end(end: bytes) -> None:
+    whole = encode_chunk(b"more than a few")
+    assert ChunkedDecoder().feed(whole + whole) == b"more than a few" * 2
+    wrong = whole + whole[:-2] + end
+    assert outcome([wrong]) == outcome([wrong[at : at + 1] for at in range(len(wrong))])
+
+
 def test_chunks_that_come_together_are_known_as_whole() -> None:
     one, other = encode_chunk(b"y" * 0xB1), encode_chunk(b"y" * 0xB2)
     assert ChunkedDecoder().feed(one + other)

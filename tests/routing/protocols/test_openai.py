@@ -119,7 +119,25 @@ def test_the_last_usage_of_a_stream_counts_however_it_is_cut(at: list[int]) -> N
     assert tokens.total() == 123456
 
 
-@given(st.sampled_from([EVENTS, MESSAGE]), st.lists(st.integers(0, 400), max_size=12), st.data())
+USAGES = (
+    b'data: {"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":98,"total_tokens":99,'
+    b'"completion_tokens":1}}\n\n'
+    b'data: {"choices":[],"usage":{"prompt_tokens":98,"total_tokens":140,"completion_tokens":42},'
+    b'"system_fingerprint":"x"}\n\ndata: [DONE]\n\n'
+)
+
+
+@given(st.lists(st.integers(0, len(USAGES)), max_size=6))
+def test_the_usual_usage_of_a_stream_is_read_however_it_is_cut(at: list[int]) -> None:
+    tokens = openai.StreamTokenCounter()
+    places = [0, *sorted(at), len(USAGES)]
+    for a, b in pairwise(places):
+        if a != b:
+            tokens.feed(USAGES[a:b])
+    assert (tokens.prompt(), tokens.total()) == (98, 42)
+
+
+@given(st.sampled_from([EVENTS, MESSAGE, USAGES]), st.lists(st.integers(0, 400), max_size=12), st.data())
 def test_chunks_count_as_their_data_does(text: bytes, at: list[int], data: st.DataObject) -> None:
     """With their framing on or off, in any mixture, cut between events and within them."""
     ends = [at for at in range(1, len(text)) if text[:at].endswith(b"\n\n")]
