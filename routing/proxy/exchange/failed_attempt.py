@@ -15,7 +15,7 @@ from routing.balancing.replica.state import Replica
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import local_reply, needed_adapters, timeouts
+from routing.proxy.exchange import broken_stream, local_reply, needed_adapters, timeouts
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
@@ -137,6 +137,21 @@ def retries_without_result(exchange: AttemptOwner, now: float) -> bool:
     return True
 
 
+def fail_truncated(exchange: AttemptOwner) -> None:
+    """A stream has ended well in HTTP before its answer did. As long as the client has got nothing of it,
+    another replica may be asked."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    repeat = (
+        exchange.streaming_response is None
+        and exchange.repeatable
+        and exchange.pinned is None
+        and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
+    )
+    fail(exchange, Outcome.TRUNCATED, broken_stream.truncation(attempt.replica.name), repeat)
+
+
 def may_repeat_lost(exchange: AttemptOwner, no_response_yet: bool) -> bool:
     """Whether the retry rules allow to repeat a request whose connection was lost."""
     pool = exchange.pool
@@ -189,8 +204,7 @@ def fail(
     elif outcome is Outcome.LOST:
         exchange.proxy.connect_checks.lost(pool, attempt.replica)
     if exchange.streaming_response is not None:
-        local_reply.record_completion(exchange, "cut", failed=not exchange.streaming_response.is_tunnel)
-        exchange.client.abort(exchange.streaming_response.ends_with_connection)
+        broken_stream.cut(exchange, failure)
     elif timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
     elif (
