@@ -21,6 +21,7 @@ from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
     MAX_NEVER_SENT,
     MAX_RETRIES,
+    is_second_server_error,
     outcome_of,
     replay_is_safe,
     retry_reason,
@@ -94,12 +95,18 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     already = exchange.tried
     if head.status >= 500 or head.status == 404:
         attempt.source = fingerprint_of(exchange)
+    if head.status >= 500 or head.status == 429:
+        pool.refused(attempt.replica, head.status, head.retry_after_s, now)
     if not exchange.repeatable or exchange.pinned is not None or not _has_retries_left(exchange):
         return False
     reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
     if not reason or (reason is LACKS_MODEL and len(already) > exchange.never_sent):
         return False
     tried = (*already, attempt.replica)
+    if reason is not LACKS_MODEL and (
+        is_second_server_error(reason, exchange.retry_fields) or pool.most_refuse(tried, now)
+    ):
+        return False
     if not _another_may_try(exchange, tried, now):
         return False
     if not complete:

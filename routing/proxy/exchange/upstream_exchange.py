@@ -126,6 +126,9 @@ class UpstreamExchange(AttemptOwner):
                 attempt.stop_monitoring()
         if limit_s and not self._is_within_client_timeout(pool, attempt, now):
             return
+        if failure is not None:
+            pool.counters.retries += 1
+            self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self.attempt = attempt
         self.progressed_at = now
         if self.record is not None:
@@ -469,9 +472,7 @@ class UpstreamExchange(AttemptOwner):
         fresh: bool = False,
         dropped_by: Replica | None = None,
     ) -> None:
-        pool.counters.retries += 1
         self.tried = tried
-        self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
 
     def drop_upstream(self) -> None:
