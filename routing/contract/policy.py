@@ -50,11 +50,11 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
     """When a request is retried at another replica. Only before the client got any byte of a response."""
 
     budget_percent: float = 20.0
-    """Retries of requests already sent: at most this share of all requests, plus 3. 0: none."""
+    """Retries of requests already sent: at most this share of all requests, plus 2 a second. 0: none."""
     replay_safe: ReplaySafe = "auto"
     """``auto``: inference calls that keep no state may be sent twice; ``always``, ``never``: all, none."""
-    statuses: list[int] = []
-    """Responses with these are discarded and the request retried, if it may be sent twice."""
+    statuses: list[int] = msgspec.field(default_factory=lambda: [429, 500, 502, 503])
+    """Responses with these are discarded and the request retried, if it may be sent twice; after 500 once."""
 
 
 class Ejection(msgspec.Struct, frozen=True, kw_only=True):

@@ -117,7 +117,7 @@ RETRIES = Section(
     what="retries",
     fields={
         "budget_percent": percent(
-            "Retries of requests already sent: at most this share of all requests, plus 3. 0: none."
+            "Retries of requests already sent: at most this share of all requests, plus 2 a second. 0: none."
         ),
         "replay_safe": Choice(
             words="Which requests may be sent twice. `auto`: inference calls that keep no state.",
@@ -125,7 +125,7 @@ RETRIES = Section(
         ),
         "statuses": ListOf(
             words="Responses with these are discarded and the request is retried at another replica, if it "
-            "may be sent twice.",
+            "may be sent twice; after 500 once. `[]`: none.",
             item=RetryStatus(words="429 or 500 to 599.", minimum=TOO_MANY_REQUESTS, maximum=599, whole=True),
             plural="status codes, 429 or 500 to 599",
         ),

@@ -38,7 +38,7 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     picked: int = 0
     succeeded: int = 0
     failed: int = 0
-    """5xx, connection refused or lost, timeout."""
+    """5xx, connection refused or lost, truncated stream, timeout."""
     rejected: int = 0
     """429, and 503 with ``Retry-After``: load, not death."""
     cancelled: int = 0
@@ -46,6 +46,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     client_errors: int = 0
     without_result: int = 0
     """200 with a body that is no answer of its protocol, where other replicas answer."""
+    truncated: int = 0
+    """Of the failed ones: streams that ended before their answer did, well in HTTP."""
     in_flight: int = 0
     work: float = 0.0
     """Outstanding estimated work of requests in flight."""

@@ -8,6 +8,7 @@ import re
 
 from routing.http.dates import date_field
 from routing.http.errors import BadResponse
+from routing.http.retry_after import seconds_of
 from routing.http.syntax import LENGTH, TEXT, TOKEN, members, without_fields
 
 MAX_RESPONSE_HEAD = 131_072
@@ -43,6 +44,7 @@ class ResponseHead:
         "load",
         "plain",
         "retry_after",
+        "retry_after_s",
         "status",
         "undated",
         "unusual",
@@ -58,6 +60,8 @@ class ResponseHead:
         """-1: none given."""
         self.chunked = False
         self.retry_after = False
+        self.retry_after_s = -1.0
+        """Seconds that ``Retry-After`` says; below 0: it is not there."""
         self.load = b""
         """What ``endpoint-load-metrics`` says, in lower case. It is for this proxy and not in ``block``."""
         self.plain = False
@@ -175,6 +179,7 @@ def _cut(head: ResponseHead, fields: bytes, lowered: bytes) -> bytes:
             continue
         if name == b"retry-after":
             head.retry_after = True
+            head.retry_after_s = max(head.retry_after_s, seconds_of(value))
             continue
         if name == b"endpoint-load-metrics":
             head.load = value

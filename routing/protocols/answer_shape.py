@@ -38,16 +38,17 @@ class Shape(enum.Enum):
 
 UNJUDGED = b""
 """The mark of a call whose answers are not judged."""
-_CHOICES, _DATA, _OUTPUT, _CONTENT, _OUTPUTS = (
+CHOICES, _DATA, OUTPUT, CONTENT, _OUTPUTS = (
     *(b'"choices"', b'"data"', b'"output"', b'"content"'),
     b'"outputs"',
 )
+"""The marks. ``CHOICES``: chat and completions, ``OUTPUT``: responses, ``CONTENT``: Anthropic's messages."""
 _MARKS = {
-    b"/chat/completions": _CHOICES,
-    b"/completions": _CHOICES,
+    b"/chat/completions": CHOICES,
+    b"/completions": CHOICES,
     b"/embeddings": _DATA,
-    b"/responses": _OUTPUT,
-    b"/messages": _CONTENT,
+    b"/responses": OUTPUT,
+    b"/messages": CONTENT,
 }
 _BELOW_V1 = re.compile(rb"(?:/openai)?(?:/v1|/openai/deployments/[^/]++)?(/chat/completions|/[a-z]++)\Z")
 _INFER = re.compile(rb"/v2/models/[^/]++(?:/versions/[^/]++)?/infer\Z")
@@ -172,10 +173,10 @@ def _is_content(said: msgspec.Raw) -> bool:
 
 _AnswerReader = tuple[Callable[[bytes | memoryview], object], Callable[..., Shape]]
 _READS: dict[bytes, _AnswerReader] = {
-    _CHOICES: (msgspec.json.Decoder(_Choices).decode, _of_choices),
+    CHOICES: (msgspec.json.Decoder(_Choices).decode, _of_choices),
     _DATA: (msgspec.json.Decoder(_Data).decode, _of_data),
-    _OUTPUT: (msgspec.json.Decoder(_OutputItems).decode, _of_output),
-    _CONTENT: (msgspec.json.Decoder(_ContentBlocks).decode, _of_content),
+    OUTPUT: (msgspec.json.Decoder(_OutputItems).decode, _of_output),
+    CONTENT: (msgspec.json.Decoder(_ContentBlocks).decode, _of_content),
     _OUTPUTS: (msgspec.json.Decoder(_Outputs).decode, _of_outputs),
 }
 
@@ -257,5 +258,5 @@ class EventStream:
         if self._found:
             return Shape.WHOLE
         # Of responses and messages each event has members of its own.
-        mark = self._mark if self._mark is _CHOICES else b"data:"
+        mark = self._mark if self._mark is CHOICES else b"data:"
         return Shape.EMPTY if self._beginning.find(mark) >= 0 else Shape.NONE

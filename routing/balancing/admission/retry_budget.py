@@ -1,15 +1,17 @@
 """Retry budget: retries may add a share of the requests, so that they cannot multiply an outage.
 
 Theory. Retries are allowed while, over the last 10 to 20 s, they are fewer than ``percent`` of the
-requests plus 3. The 3 lets a fleet with little traffic retry at all. Two windows of 10 s are kept;
-counting is one addition, rotating is done on a slow timer. An attempt that could not even connect gave
-its replica nothing to do, so what is tried instead multiplies nothing and is not charged.
+requests plus ``FLOOR``: two a second. The floor lets a fleet with little traffic live: at one request a
+second each may be retried as often as any may be. Two windows of 10 s are kept; counting is one addition,
+rotating is done on a slow timer. An attempt that could not even connect gave its replica nothing to do, so
+what is tried instead multiplies nothing and is not charged.
 
 Source: Finagle's ``RetryBudget`` (20 % over 10 s, plus a minimum).
 """
 
 WINDOW_S = 10.0
-RESERVE = 3
+FLOOR = 40
+"""Retries within two windows, whatever the requests."""
 
 
 class RetryBudget:
@@ -37,7 +39,7 @@ class RetryBudget:
     def has_left(self) -> bool:
         """Whether one more retry is allowed."""
         requests = self.requests + self.earlier_requests
-        return self.share > 0 and self.retries + self.earlier_retries < requests * self.share + RESERVE
+        return self.share > 0 and self.retries + self.earlier_retries < requests * self.share + FLOOR
 
     def rotate(self, now: float) -> None:
         """Start a new window when the present one is full. Call at least every few seconds."""

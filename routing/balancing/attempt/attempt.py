@@ -325,6 +325,8 @@ def _count(replica: Replica, outcome: Outcome) -> None:
     """Count an outcome other than success. ``PREVENTED`` says nothing about the replica."""
     if outcome in FAILURES:
         replica.failed += 1
+        if outcome is Outcome.TRUNCATED:
+            replica.outcomes.truncated += 1
     elif outcome is Outcome.CANCELLED:
         replica.outcomes.cancelled += 1
     elif outcome is Outcome.REJECTED:

@@ -16,6 +16,8 @@ class Outcome(enum.Enum):
     """No connection: refused, unreachable or not opened in time. No request byte was written."""
     LOST = "lost"
     """The connection broke, or what came back was not a valid response."""
+    TRUNCATED = "truncated"
+    """200 to an inference call, with a stream that ended well in HTTP and before its answer did."""
     TIMEOUT = "timeout"
     """A time limit of the fleet's policy passed (not one that the client set)."""
     REJECTED = "rejected"
@@ -33,7 +35,16 @@ class Outcome(enum.Enum):
     """The client left, or a deadline that the client set has passed."""
 
 
-FAILURES = frozenset({Outcome.FAILED, Outcome.WITHOUT_MODEL, Outcome.REFUSED, Outcome.LOST, Outcome.TIMEOUT})
+FAILURES = frozenset(
+    {
+        Outcome.FAILED,
+        Outcome.WITHOUT_MODEL,
+        Outcome.REFUSED,
+        Outcome.LOST,
+        Outcome.TRUNCATED,
+        Outcome.TIMEOUT,
+    }
+)
 """Outcomes that count against a replica. Overload, cancellation, ``PREVENTED`` and client errors never do.
 ``WITHOUT_RESULT`` does where it does not happen at other replicas as well
 (:mod:`routing.balancing.outlier.missing_results`)."""

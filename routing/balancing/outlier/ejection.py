@@ -10,9 +10,9 @@ Rules.
   replica's next 20 responses (and 300 s), so that it means the same where responses are rare.
 - Then the replica is on probation: one probe request at a time on this host. A response lets it back, a
   failure ejects it again.
-- In the first minute of an ejection one probe request is due every ``TRIAL_EVERY_S`` seconds, however long
-  the back-off, so that a replica that heals is seen. Those that fail before the end of the back-off leave it
-  as it is.
+- In the first minute of an ejection one probe request is due every ``TRIAL_EVERY_S`` seconds, and later every
+  ``LATER_TRIAL_EVERY_S``, however long the back-off, so that a replica that heals is seen. Those that fail
+  before the end of the back-off leave it as it is.
 - What was sent before a return says nothing after it: such failures count nowhere.
 - At most ``max_ejected_percent`` of the pool's replicas are ejected at once on this host. A worker claims an
   ejection: it writes it to shared memory, reads what the others wrote, and takes it back if all together are
@@ -45,6 +45,7 @@ ADOPTED = {
 TRIAL_EVERY_S = 4.5
 """With the slow timer's delay, less than 5 s."""
 TRIALS_FOR_S = 60.0
+LATER_TRIAL_EVERY_S = 10.0
 LEAST_PAUSE_S = 0.5
 """Between a probe request that failed late and the next one."""
 LONGEST_S = 300.0
@@ -86,9 +87,9 @@ def eject(
     if not state.until or state.back_off_until - now <= TRIAL_EVERY_S / 2:
         _back_off(state, now, base_s, rng, answers)
     state.until = state.back_off_until
-    if now - state.since < TRIALS_FOR_S:
-        due = max(now + LEAST_PAUSE_S, (now if tried_at is None else tried_at) + TRIAL_EVERY_S)
-        state.until = min(state.until, due)
+    every_s = TRIAL_EVERY_S if now - state.since < TRIALS_FOR_S else LATER_TRIAL_EVERY_S
+    due = max(now + LEAST_PAUSE_S, (now if tried_at is None else tried_at) + every_s)
+    state.until = min(state.until, due)
     state.claimed_at = state.probed_at = now
     state.reason = reason
     state.cause = cause

@@ -23,6 +23,8 @@ class Eligibility:
     """Those that an ejection alone keeps from being asked, the next ones included."""
     probation: list[Replica] = field(default_factory=list)
     """Their ejection is over; each waits for its one probe request."""
+    resting: list[Replica] = field(default_factory=list)
+    """Those that a rest alone keeps from being asked (:mod:`routing.balancing.outlier.resting`)."""
     starved: list[Replica] = field(default_factory=list)
     """Of the eligible ones, those that are due for a request that no strategy sends them."""
     panic: bool = False
@@ -30,7 +32,7 @@ class Eligibility:
     last_resort: bool = False
     """Nothing but ejected replicas is left, so they are used."""
     next_end: float = 0.0
-    """When the next ejection ends, 0: none is running."""
+    """When the next ejection or rest ends, 0: none is running."""
 
 
 def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligibility:
@@ -50,6 +52,12 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
         state = replica.ejection
         ends = state.until
         if not ends:
+            rests_until = state.rests_until
+            if rests_until > now:
+                result.resting.append(replica)
+                if not result.next_end or rests_until < result.next_end:
+                    result.next_end = rests_until
+                continue
             eligible.append(replica)
             if state.progress.is_due:
                 result.starved.append(replica)
@@ -59,6 +67,8 @@ def partition(replicas: Sequence[Replica], now: float, site: str = "") -> Eligib
             result.probation.append(replica)
         elif not result.next_end or ends < result.next_end:
             result.next_end = ends
+    if not result.eligible and result.resting:
+        result.eligible = result.resting
     if not result.eligible and ejected:
         # An ejected replica is better than none: the limit on ejections is a share of what is left.
         result.eligible = ejected
@@ -124,6 +134,9 @@ def ineligible_because(replica: Replica, now: float) -> list[str]:
         left = ejection.until - now
         when = f"for another {left:.0f} s" if left > 0 else "until its probe request succeeds"
         found.append(f"ejected {when}: {ejection.reason}")
+    elif ejection.rests_until > now:
+        left = ejection.rests_until - now
+        found.append(f"rests for another {left:.0f} s: it refused a request (429 or 503)")
     return found
 
 
@@ -132,7 +145,7 @@ def asked_despite(replica: Replica, asked: Container[Replica]) -> str:
     ``asked``: those that get requests."""
     if replica not in asked:
         return ""
-    if replica.ejection.until:
+    if replica.ejection.until or replica.ejection.rests_until:
         return "still gets requests: all other replicas are out as well"
     if replica.spec.health != "ready":
         return f"still gets requests: {_PANIC_WORDS}"

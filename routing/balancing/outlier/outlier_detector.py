@@ -54,6 +54,7 @@ _WORDS = {
     Outcome.WITHOUT_MODEL: "answered 404: it does not have the model",
     Outcome.REFUSED: "found no connection",
     Outcome.LOST: "lost its connection",
+    Outcome.TRUNCATED: "ended a stream before its answer was complete",
     Outcome.TIMEOUT: "timed out",
 }
 

@@ -54,7 +54,8 @@ class ReplicaSubset:
             members = self.members
             self._eligible = [replica for replica in found.eligible if replica in members]
             if not self._eligible:
-                self._eligible = [replica for replica in found.ejected if replica in members]
+                out = (*found.resting, *found.ejected)
+                self._eligible = [replica for replica in out if replica in members]
             self._sorted_of = found
         return self._eligible
 

@@ -23,7 +23,7 @@ from routing.balancing.learning.odds import Odds
 from routing.balancing.learning.service_shape import prior_of
 from routing.balancing.learning.shared_learning import SharedLearning
 from routing.balancing.locality.site_split import SiteSplit
-from routing.balancing.outlier import eligibility
+from routing.balancing.outlier import eligibility, resting
 from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.adapter_replicas import AdapterPlacement, AdapterReplicas, Adapters
@@ -307,6 +307,16 @@ class Pool:
         sent no byte."""
         return self.budget.take(never_sent)
 
+    def refused(self, replica: Replica, status: int, retry_after_s: float, now: float) -> None:
+        """The replica has answered with a status that says: not now. ``retry_after_s``: what it asks for, in
+        seconds; below 0: it says nothing of that."""
+        if resting.refused(replica, status, retry_after_s, now, self._rng):
+            self._changed(now)
+
+    def most_refuse(self, but: tuple[Replica, ...], now: float) -> bool:
+        """Whether most of the eligible replicas, without these, have just refused requests."""
+        return resting.most_refuse(self._eligible, but, now)
+
     def has_other_than(
         self, excluded: tuple[Replica, ...], now: float, turn: int = NEW, adapters: Adapters = ()
     ) -> bool:
@@ -562,6 +572,7 @@ class Pool:
     def _set_eligibility(self, found: eligibility.Eligibility) -> None:
         """Pick among these replicas from now on."""
         slow, sites = self._slow_path, self._all_sites
+        rested = len(found.resting) < len(slow.eligibility.resting)
         slow.eligibility = found
         slow.fair_shares.follow(found.eligible)
         slow.sites = sites if sites is not None and sites.divide(found) else None
@@ -574,7 +585,7 @@ class Pool:
             or slow.fair_shares.hold
             or slow.sites is not None
         )
-        if found.probation or found.starved or slow.fair_shares.hold:
+        if found.probation or found.starved or slow.fair_shares.hold or rested:
             # They may take a request that waits, though no slot has become free.
             self.admission.wake_next()
 

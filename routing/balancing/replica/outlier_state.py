@@ -111,6 +111,17 @@ class DoubtState(Untracked):
         return f"<DoubtState since {self.since:.3f}: {self.whole} whole, {self.empty} empty>"
 
 
+class RestState(Untracked):
+    """How the replica has refused requests lately (:mod:`routing.balancing.outlier.resting`)."""
+
+    refused_at: float = 0.0
+    """When it last did; 0: never."""
+    succeeded: int = 0
+    """How many successes it had had by then."""
+    in_row: int = 0
+    """How often it has since it last had one."""
+
+
 class EjectionState(Untracked):
     """What live traffic has shown against a replica."""
 
@@ -147,6 +158,9 @@ class EjectionState(Untracked):
     soft_until: float = 0.0
     """Until when it gets next to nothing (:mod:`routing.balancing.outlier.soft_ejection`); 0: it is as
     any other."""
+    rests_until: float = 0.0
+    """It has asked to be sent nothing before that."""
+    rest: RestState = own(RestState)
     windows: SuccessRateWindows = own(SuccessRateWindows)
     progress: ProgressState = own(ProgressState)
     results: ResultState = own(ResultState)

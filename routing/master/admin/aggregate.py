@@ -41,6 +41,7 @@ REPLICA_COUNTERS = (
     "rejected",
     "client_errors",
     "without_result",
+    "truncated",
     "cancelled",
     "ejections",
     "output_tokens",

@@ -59,11 +59,12 @@ _HELP = {
     "first_token_predictions_within": "Sampled streams whose first token came within its predicted interval.",
     "picked": "Attempts sent to the replica.",
     "succeeded": "Successful attempts.",
-    "failed": "Failed attempts: 5xx, lost or refused connection, timeout.",
+    "failed": "Failed attempts: 5xx, lost or refused connection, truncated stream, timeout.",
     "rejected": "Attempts that the replica refused because of load: 429, or 503 with Retry-After.",
     "client_errors": "Attempts with a 4xx response from the replica, except 429.",
     "without_result": "Attempts with 200 and a body that is no answer of its protocol, "
     "where other replicas answer.",
+    "truncated": "Failed attempts with a stream that ended before its answer did, though well in HTTP.",
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",

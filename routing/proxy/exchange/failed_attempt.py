@@ -15,12 +15,13 @@ from routing.balancing.replica.state import Replica
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import local_reply, needed_adapters, timeouts
+from routing.proxy.exchange import broken_stream, local_reply, needed_adapters, timeouts
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
     MAX_NEVER_SENT,
     MAX_RETRIES,
+    is_second_server_error,
     outcome_of,
     replay_is_safe,
     retry_reason,
@@ -94,12 +95,18 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
     already = exchange.tried
     if head.status >= 500 or head.status == 404:
         attempt.source = fingerprint_of(exchange)
+    if head.status >= 500 or head.status == 429:
+        pool.refused(attempt.replica, head.status, head.retry_after_s, now)
     if not exchange.repeatable or exchange.pinned is not None or not _has_retries_left(exchange):
         return False
     reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
     if not reason or (reason is LACKS_MODEL and len(already) > exchange.never_sent):
         return False
     tried = (*already, attempt.replica)
+    if reason is not LACKS_MODEL and (
+        is_second_server_error(reason, exchange.retry_fields) or pool.most_refuse(tried, now)
+    ):
+        return False
     if not _another_may_try(exchange, tried, now):
         return False
     if not complete:
@@ -135,6 +142,21 @@ def retries_without_result(exchange: AttemptOwner, now: float) -> bool:
     words = f"replica {attempt.replica.name} responded with no answer, and no other replica can be tried"
     exchange.retry(pool, now, LocalReply(503, "without_result", words, 1.0), tried)
     return True
+
+
+def fail_truncated(exchange: AttemptOwner) -> None:
+    """A stream has ended well in HTTP before its answer did. As long as the client has got nothing of it,
+    another replica may be asked."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    repeat = (
+        exchange.streaming_response is None
+        and exchange.repeatable
+        and exchange.pinned is None
+        and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
+    )
+    fail(exchange, Outcome.TRUNCATED, broken_stream.truncation(attempt.replica.name), repeat)
 
 
 def may_repeat_lost(exchange: AttemptOwner, no_response_yet: bool) -> bool:
@@ -189,8 +211,7 @@ def fail(
     elif outcome is Outcome.LOST:
         exchange.proxy.connect_checks.lost(pool, attempt.replica)
     if exchange.streaming_response is not None:
-        local_reply.record_completion(exchange, "cut", failed=not exchange.streaming_response.is_tunnel)
-        exchange.client.abort(exchange.streaming_response.ends_with_connection)
+        broken_stream.cut(exchange, failure)
     elif timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
     elif (

@@ -5,16 +5,17 @@ Rules, numbered as in the tests:
 - R1: no request byte was written: any method.
 - R2: the request was written, and nothing of a response was forwarded: no byte came, or none that makes a
   valid head. Idempotent methods (RFC 9110 §9.2.2) and stateless calls, once.
-- R5: the replica responded, and nothing of it was forwarded: the same requests, if the policy lists the
-  status.
+- R5: the replica responded, and nothing of it was forwarded: safe methods and stateless calls, if the policy
+  lists the status. After 500 once: a request that no replica can serve would be tried at three. Not where
+  most of the others answer so as well (:mod:`routing.balancing.outlier.resting`).
 
 An attempt that ran into a time limit is never retried, nor is any other response. The one exception: a
 replica that answers an inference call of the Open Inference Protocol with 404 does not have the model (any
 more), so another replica is tried, once.
 
-R5 has no back-off. A replica that sends Retry-After is not tried again for this request. If no other is left,
-the client gets the response unchanged, and waits itself. To hold the request back would cost the proxy
-memory, and the client would not learn of the overload.
+R5 has no back-off for the request: the replica rests, and others are asked. If no other is left, the client
+gets the response unchanged, and waits itself. To hold the request back would cost the proxy memory, and the
+client would not learn of the overload.
 """
 
 import re
@@ -33,6 +34,7 @@ LACKS_MODEL = "model_not_loaded"
 
 _RETRIES = b"\r\nx-switchyard-retries: "
 _REASON = b"\r\nx-switchyard-retry-reason: "
+_SAFE = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 _IDEMPOTENT = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})
 _STATELESS = (
     *(b"/chat/completions", b"/completions", b"/embeddings", b"/rerank", b"/v1/score", b"/v2/embed"),
@@ -64,7 +66,15 @@ def retry_reason(request: RequestHead, answer: ResponseHead, protocol: str, poli
         reason = LACKS_MODEL
     else:
         return ""
+    if request.method in _IDEMPOTENT and request.method not in _SAFE and policy.replay_safe != "always":
+        # It was carried out, or not: the client is to know what its replica said.
+        return ""
     return reason if replay_is_safe(request, protocol, policy.replay_safe) else ""
+
+
+def is_second_server_error(reason: str, before: bytes) -> bool:
+    """Whether this is a 500, and the request was retried for one. ``before``: the fields of its retries."""
+    return reason == "status_500" and before.find(b"status_500") >= 0
 
 
 def _may_lack_model(request: RequestHead) -> bool:

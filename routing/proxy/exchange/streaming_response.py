@@ -5,8 +5,9 @@ from routing.contract.telemetry import FleetCounters
 from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
-from routing.protocols.answer_shape import BodyInPieces, EventStream
+from routing.protocols.answer_shape import UNJUDGED, BodyInPieces, EventStream
 from routing.protocols.web_socket import FrameReader, usage_of
+from routing.proxy.exchange.sent_tail import SentTail, tail_of
 
 _CLOSE = b"\r\nConnection: close"
 _CHUNKED = b"\r\nTransfer-Encoding: chunked"
@@ -24,14 +25,24 @@ class StreamingResponse:
         "failed",
         "keep",
         "outcome",
+        "sent",
         "uncounted_chunks",
         "watched",
     )
 
     is_tunnel = False
 
-    def __init__(self, head: ResponseHead, outcome: Outcome, minor: int, keep: bool, protocol: str) -> None:
-        """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept."""
+    def __init__(
+        self,
+        head: ResponseHead,
+        outcome: Outcome,
+        minor: int,
+        keep: bool,
+        protocol: str,
+        mark: bytes = UNJUDGED,
+    ) -> None:
+        """``minor``: of the client's HTTP version; ``keep``: whether its connection may be kept; ``mark``: of
+        the request's call (:mod:`routing.protocols.answer_shape`)."""
         without_length = head.content_length < 0
         self.chunks = without_length and minor == 1
         """Whether it is forwarded in chunks."""
@@ -42,9 +53,13 @@ class StreamingResponse:
         self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.StreamTokenCounter | openai.TailTokenCounter | None = None
+        self.sent: SentTail | None = None
+        """The tail of an event stream whose end is known; ``None``: it is none."""
         if protocol == "openai":
             events = b"text/event-stream" in head.block
             self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
+            if events:
+                self.sent = tail_of(mark, protocol, head.status, head.block, self.chunks)
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
         self.watched: BodyInPieces | EventStream | None = None
@@ -64,6 +79,8 @@ class StreamingResponse:
     def count_uncounted(self) -> int:
         """As :meth:`count`, for the chunks in ``uncounted_chunks``."""
         uncounted = self.uncounted_chunks
+        if self.sent is not None:
+            self.sent.keep_all(uncounted)
         is_read = self.watched is not None and self.watched.reads_on
         if self._tokens is None and not is_read:
             uncounted.clear()
@@ -87,9 +104,11 @@ class StreamingResponse:
 
     def framed(self, piece: bytes, complete: bool) -> bytes:
         """A piece as it goes to the client."""
-        if not self.chunks:
-            return piece
-        return (encode_chunk(piece) if piece else b"") + (LAST_CHUNK if complete else b"")
+        if self.chunks and piece:
+            piece = encode_chunk(piece)
+        if self.sent is not None and piece:
+            self.sent.keep(piece)
+        return piece + LAST_CHUNK if complete and self.chunks else piece
 
 
 class TunnelResponse(StreamingResponse):

@@ -27,6 +27,7 @@ from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import (
     affinity_key,
     answer_check,
+    broken_stream,
     exposure_guard,
     failed_attempt,
     local_reply,
@@ -125,6 +126,9 @@ class UpstreamExchange(AttemptOwner):
                 attempt.stop_monitoring()
         if limit_s and not self._is_within_client_timeout(pool, attempt, now):
             return
+        if failure is not None:
+            pool.counters.retries += 1
+            self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self.attempt = attempt
         self.progressed_at = now
         if self.record is not None:
@@ -251,6 +255,9 @@ class UpstreamExchange(AttemptOwner):
             return
         attempt, client = self.attempt, self.client
         assert attempt is not None
+        if (head.chunked or self.stream) and broken_stream.is_truncated_whole(self, head, body):
+            failed_attempt.fail_truncated(self)
+            return
         outcome = _SUCCESS
         if attempt.replica.inspected:
             outcome = answer_check.outcome_of_body(self, head, body, now)
@@ -304,7 +311,8 @@ class UpstreamExchange(AttemptOwner):
         router.drop_body(self)
         keep = self.head.keep_alive and client.may_keep_alive(False)
         outcome = outcome_of(head)
-        response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol)
+        mark: bytes = self.head.route.result_mark  # type: ignore[attr-defined]
+        response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol, mark)
         self.streaming_response = response
         if attempt.replica.inspected:
             answer_check.watch(self, head, response, now)
@@ -326,6 +334,9 @@ class UpstreamExchange(AttemptOwner):
         self.progressed_at = now
         if complete:
             self.upstream = None
+            if broken_stream.is_truncated(response, piece):
+                self._truncated(response, attempt, piece, now)
+                return
         attempt.heard(now, response.count(piece))
         framed = response.framed(piece, complete)
         if framed:
@@ -343,6 +354,14 @@ class UpstreamExchange(AttemptOwner):
             # The head that was sent has decided whether the connection is kept. Without "close" in it the
             # client may be sending the next request already, also while the proxy drains.
             client.finish(now, response.keep and client.request_is_complete)
+
+    def _truncated(self, response: StreamingResponse, attempt: Attempt, piece: bytes, now: float) -> None:
+        """The stream has ended well in HTTP, with this piece, but is not a whole answer."""
+        attempt.heard(now, response.count(piece))
+        # A response of a known length would be whole with it.
+        if piece and (response.chunks or response.ends_with_connection):
+            self.client.write(response.framed(piece, False))
+        failed_attempt.fail_truncated(self)
 
     def passthrough(self) -> Passthrough | None:
         """Chunks are not counted one by one, so that an event costs hardly more than its two system calls.
@@ -453,9 +472,7 @@ class UpstreamExchange(AttemptOwner):
         fresh: bool = False,
         dropped_by: Replica | None = None,
     ) -> None:
-        pool.counters.retries += 1
         self.tried = tried
-        self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
 
     def drop_upstream(self) -> None:

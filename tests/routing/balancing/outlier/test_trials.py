@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from routing.balancing.attempt.outcome import Outcome
+from routing.balancing.outlier import ejection
 from routing.balancing.pool.pool import Pool
 from routing.shared.shm_counters import SharedCounters
 
@@ -45,8 +46,9 @@ def test_one_every_five_seconds_in_the_first_minute(make_pool, fail):
     assert sent[-1] > 153.0
     state = pool.replicas[0].ejection
     assert 20.0 <= state.lasted_s <= 100.0
-    fail_probes(pool, 165.0)
-    assert state.until == state.back_off_until, "after the first minute the back-off holds"
+    later = fail_probes(pool, 300.0)
+    assert max(after - before for before, after in pairwise(later)) <= ejection.LATER_TRIAL_EVERY_S + 0.1
+    assert len(later) < 20, "after the first minute they are fewer"
 
 
 def test_a_long_base_hinders_none_of_them(make_pool, fail):

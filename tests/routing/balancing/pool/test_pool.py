@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as draw
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.admission.retry_budget import RESERVE
+from routing.balancing.admission.retry_budget import FLOOR
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import FAILURES, Outcome
 from routing.balancing.attempt.tunnel import TunnelAttempt
@@ -464,12 +464,12 @@ def test_requests_that_fail_everywhere_eject_nobody_for_it(make_pool):
 # --- retry budget --------------------------------------------------------------------------------
 
 
-def test_retries_are_a_fifth_of_requests_and_three(make_pool):
+def test_retries_are_a_fifth_of_requests_and_two_a_second(make_pool):
     pool = make_pool(2)
     for _ in range(100):
         pool.request_seen()
     granted = sum(pool.retry_allowed() for _ in range(100))
-    assert granted == 20 + RESERVE
+    assert granted == 20 + FLOOR
 
 
 def test_the_retry_budget_forgets(make_pool):

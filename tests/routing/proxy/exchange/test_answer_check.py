@@ -88,7 +88,6 @@ NONE_OF_CHAT = [
     pytest.param(answers(b"{}", way="head first"), answers(CHAT, way="head first"), id="head first"),
     pytest.param(answers(b"{}", way="chunks"), answers(CHAT, way="chunks"), id="chunks"),
     pytest.param(answers(DONE, EVENTS, "chunks"), answers(WORD + DONE, EVENTS, "chunks"), id="empty stream"),
-    pytest.param(answers(b"", EVENTS, "chunks"), answers(WORD + DONE, EVENTS, "chunks"), id="no event"),
 ]
 
 

@@ -16,6 +16,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 ASK = b'{"model": "m", "stream": true}'
 REQUEST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(ASK), ASK)
 EVENTS = [b'data: {"n": %d}\n\n' % number for number in range(6)]
+DONE = encode_chunk(b"data: [DONE]\n\n")
 CHUNKS = [encode_chunk(event) for event in EVENTS]
 
 
@@ -40,9 +41,10 @@ async def test_bytes_of_one_turn_keep_their_order(path: bytes, logged: bool, tmp
     for segment in (HEAD, first, second, cut[:7], cut[7:], whole, b"".join(together), second):
         replica.data_received(segment)
     assert body(transport) == b"".join([*EVENTS, EVENTS[1]]), "what came last waits for no end of the turn"
+    replica.data_received(DONE)
     replica.data_received(LAST_CHUNK)
     wire.settle()
-    assert transport.written.endswith(second + LAST_CHUNK)
+    assert transport.written.endswith(second + DONE + LAST_CHUNK)
     assert wire.is_idle(replica)
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]

@@ -26,7 +26,7 @@ def answers_within(seconds: float) -> Script:
             event = b'data: {"choices": []}\n\n'
             write(b"%x\r\n%b\r\n" % (len(event), event))
             await asyncio.sleep(seconds / 4)
-        write(b"0\r\n\r\n")
+        write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
 
     return script
 

@@ -22,7 +22,7 @@ from tests.routing.proxy.rig import (
 GET = b"GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n"
 POST = b"POST /x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello"
 CHAT = POST.replace(b"/x", b"/fleets/f/v1/chat/completions")
-BUSY = b"HTTP/1.1 %d Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\n"
+BUSY = b"HTTP/1.1 %d Busy\r\nRetry-After: 0\r\nContent-Length: 4\r\n\r\n"
 
 
 def policy(
@@ -114,14 +114,14 @@ async def test_where_nobody_else_is_left_the_answer_comes_as_it_was(rig: Rig) ->
     began = time.monotonic()
     answer = await client.ask(GET)
     assert time.monotonic() - began < 2
-    assert (answer.status, answer.body, answer.get(b"retry-after")) == (503, b"busy", [b"7"])
+    assert (answer.status, answer.body, answer.get(b"retry-after")) == (503, b"busy", [b"0"])
     assert answer.get(b"x-switchyard-retry-reason") == [b"status_503, status_503"]
     assert [len(replica.requests) for replica in replicas] == [1, 1, 1]
     rig.fleet(replicas[0], policy=policy())
     answer = await client.ask(GET)
     assert (answer.status, answer.get(b"retry-after"), answer.get(b"x-switchyard-retries")) == (
         503,
-        [b"7"],
+        [b"0"],
         [],
     )
 
@@ -147,15 +147,95 @@ async def test_what_is_passed_on(rig: Rig, request_bytes: bytes, settings: Polic
 
 
 @pytest.mark.row("R5")
-async def test_the_budget_bounds_it(rig: Rig) -> None:
-    """An outage is not multiplied: a fifth of the requests and three."""
+async def test_an_outage_is_not_multiplied(rig: Rig) -> None:
+    """Where most of the others refuse as well, nothing is gained by asking them."""
     replicas = await fleet_of(rig, 2, policy(budget_percent=20))
     for replica in replicas:
         replica.script = busy()
     client = await rig.client()
     for _ in range(20):
         assert (await client.ask(GET)).status == 503
-    assert asked(replicas) == 20 + 3 + 4
+    assert asked(replicas) == 20 + 1
+    replicas[0].script = replicas[1].script = answer_body(CHAT_BODY)
+    assert (await client.ask(GET)).status == 200
+    assert (await client.ask(GET)).status == 200
+    replicas[0].script = busy()
+    assert {(await client.ask(GET)).status for _ in range(4)} == {200}
+
+
+@pytest.mark.row("R5")
+async def test_it_is_so_by_default(rig: Rig) -> None:
+    replicas = [await rig.replica() for _ in range(2)]
+    settings = Policy(strategy="round_robin", slow_start_s=0)
+    rig.fleet(*replicas, policy=settings, protocol="openai")
+    replicas[1].script = answer_body(CHAT_BODY)
+    client = await rig.client()
+    for status in (429, 500, 502, 503):
+        replicas[0].script = busy(status)
+        asked_before = len(replicas[0].requests)
+        assert {(await client.ask(CHAT)).status for _ in range(4)} == {200}
+        assert len(replicas[0].requests) > asked_before
+    replicas[0].script = busy(504)
+    assert {(await client.ask(CHAT)).status for _ in range(4)} == {200, 504}
+
+
+async def test_at_one_request_a_second_each_is_rescued(rig: Rig) -> None:
+    """As many in a row as the budget counts, though each fails at first."""
+    failing, free = await fleet_of(rig, 2, policy())
+    failing.script, free.script = busy(), answer_body(CHAT_BODY)
+    client = await rig.client()
+    for _ in range(60):
+        assert (await client.ask(CHAT)).status == 200
+    assert len(failing.requests) >= 20
+
+
+async def test_a_second_500_is_the_answer(rig: Rig) -> None:
+    replicas = await fleet_of(rig, 3, policy((500, 503)))
+    for replica in replicas:
+        replica.script = busy(500)
+    client = await rig.client()
+    answer = await client.ask(CHAT)
+    assert (answer.status, answer.get(b"x-switchyard-retries")) == (500, [b"1"])
+    assert asked(replicas) == 2
+
+
+@pytest.mark.parametrize("method", [b"PUT", b"DELETE"])
+async def test_what_may_have_been_carried_out_is_not_repeated(rig: Rig, method: bytes) -> None:
+    replicas = await fleet_of(rig, 2, policy())
+    for replica in replicas:
+        replica.script = busy()
+    answer = await (await rig.client()).ask(GET.replace(b"GET", method))
+    assert (answer.status, asked(replicas)) == (503, 1)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_one_that_says_when_rests_so_long(rig: Rig, status: int) -> None:
+    """It is not ejected, and asked again right after."""
+    resting, free = await fleet_of(rig, 2, policy())
+    resting.script = answer_bytes(BUSY.replace(b"Retry-After: 0", b"Retry-After: 1") % status + b"busy")
+    free.script = answer_body(CHAT_BODY)
+    client = await rig.client()
+    while not resting.requests:
+        assert (await client.ask(CHAT)).status == 200
+    rested_at = time.monotonic()
+    known = rig.table.fleets["f"].replicas[0]
+    assert not known.ejection.until
+    resting.script = answer_body(CHAT_BODY)
+    for _ in range(20):
+        assert (await client.ask(CHAT)).get(b"x-switchyard-replica") == [free.name.encode()]
+    assert len(resting.requests) == 1
+    await until(lambda: time.monotonic() > known.ejection.rests_until)
+    assert 1.0 <= time.monotonic() - rested_at < 2.0
+    assert b"r0" in {(await client.ask(CHAT)).get(b"x-switchyard-replica")[0] for _ in range(4)}
+
+
+async def test_no_attempt_that_was_not_made_is_counted(rig: Rig) -> None:
+    """There is nobody else: the one attempt was no retry."""
+    (replica,) = await fleet_of(rig, 1, policy())
+    replica.script = answer_bytes(b"", "rst")
+    answer = await (await rig.client()).ask(CHAT)
+    assert (answer.status, answer.get(b"x-switchyard-retries"), asked([replica])) == (502, [], 1)
+    assert rig.table.fleets["f"].counters.retries == 0
 
 
 async def test_a_body_that_streams_is_not_sent_again(rig: Rig) -> None:

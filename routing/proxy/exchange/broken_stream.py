@@ -1,0 +1,72 @@
+"""Broken stream: an answer whose client has begun to get it, and which is not completed.
+
+The client must not take it for a whole one. An event stream of a known protocol gets an error event
+(:mod:`routing.protocols.stream_error`), never the protocol's last event. Any response is then ended so that
+its framing is not complete (RFC 9112 §8).
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+
+from routing.http.response_head import ResponseHead
+from routing.protocols.stream_end import StreamEnd
+from routing.protocols.stream_error import error_event
+from routing.proxy.errors import LocalReply
+from routing.proxy.exchange import local_reply
+from routing.proxy.exchange.sent_tail import tail_of
+from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.exchange.streaming_response import StreamingResponse
+
+TRUNCATED = "truncated"
+"""The code of an answer that ended well in HTTP, and not in its protocol."""
+_TOLD = (StreamEnd.DONE, StreamEnd.ERROR)
+
+
+def is_truncated(response: StreamingResponse, last: bytes) -> bool:
+    """Whether a stream that has ended well in HTTP is none that ends so in its protocol. ``last``: the bytes
+    that came with its end."""
+    return response.sent is not None and response.sent.end(last) is StreamEnd.TRUNCATED
+
+
+def is_truncated_whole(exchange: ExchangeState, head: ResponseHead, body: bytes) -> bool:
+    """The same of a response that came in one piece. Nothing of it has been sent."""
+    pool = exchange.pool
+    assert pool is not None
+    if b"text/event-stream" not in head.block:
+        return False
+    mark: bytes = exchange.head.route.result_mark  # type: ignore[attr-defined]
+    tail = tail_of(mark, pool.protocol, head.status, head.block, False)
+    return tail is not None and tail.end(body) is StreamEnd.TRUNCATED
+
+
+def truncation(replica: str) -> LocalReply:
+    """What is said of it. ``replica``: its name."""
+    words = f"replica {replica} ended the stream before the answer was complete"
+    return LocalReply(502, TRUNCATED, words)
+
+
+def cut(exchange: ExchangeState, failure: LocalReply) -> None:
+    """End the exchange. ``failure``: why, as it would be replied if nothing had been sent."""
+    client, response = exchange.client, exchange.streaming_response
+    assert response is not None
+    told = _tell(exchange, response, failure)
+    local_reply.record_completion(exchange, "cut", failed=not response.is_tunnel, code=failure.code)
+    if told and response.chunks:
+        # Without the last chunk. The event reaches a client that reads slowly, too.
+        client.finish(monotonic(), False)
+    else:
+        client.abort(response.ends_with_connection)
+
+
+def _tell(exchange: ExchangeState, response: StreamingResponse, failure: LocalReply) -> bool:
+    """Send an error event, where the protocol has one and the client does not know yet. Whether it was."""
+    sent = response.sent
+    if sent is None or not (response.chunks or response.ends_with_connection) or not sent.is_readable:
+        return False
+    if sent.end() in _TOLD:
+        return False
+    request_id = exchange.request_id.decode("latin-1")
+    event = error_event(sent.mark, failure.status, failure.code, failure.message, request_id, sent.text())
+    exchange.client.write(response.framed(event, False))
+    return True
