@@ -90,6 +90,10 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     errors: int = 0
     """Requests that failed with a 5xx, from a replica or from the proxy."""
     retries: int = 0
+    continued: int = 0
+    """Streamed answers that had broken off and that another replica has said on."""
+    not_continued: dict[str, int] = {}
+    """Those that broke off and were not, though the policy would have it, by cause."""
     cancelled: int = 0
     no_replica: int = 0
     not_exposed: int = 0

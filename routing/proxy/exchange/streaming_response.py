@@ -22,8 +22,10 @@ class StreamingResponse:
         "ending",
         "ends_with_connection",
         "failed",
+        "is_cut",
         "keep",
         "outcome",
+        "passes_chunks",
         "uncounted_chunks",
         "watched",
     )
@@ -35,10 +37,14 @@ class StreamingResponse:
         without_length = head.content_length < 0
         self.chunks = without_length and minor == 1
         """Whether it is forwarded in chunks."""
+        self.passes_chunks = self.chunks
+        """Whether whole chunks may pass unread now."""
         self.ends_with_connection = without_length and not self.chunks
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
         self.failed = head.status >= 500
+        self.is_cut = False
+        """Whether the stream has ended, though its answer has not."""
         self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.StreamTokenCounter | openai.TailTokenCounter | None = None
@@ -84,6 +90,17 @@ class StreamingResponse:
     def prompt_tokens(self) -> int:
         """Tokens of the prompt as the response reports them; 0: it does not."""
         return self._tokens.prompt() if self._tokens is not None else 0
+
+    def used(self) -> tuple[int, int]:
+        """Output tokens and those of the prompt, of the whole answer as its client has it."""
+        return self.tokens(), self.prompt_tokens()
+
+    def broken_off(self, status: int, code: str, words: str) -> bytes:
+        """What the client gets last where it ends without its end; nothing: its connection is cut."""
+        return b""
+
+    def ended(self) -> None:
+        """Its exchange has ended."""
 
     def framed(self, piece: bytes, complete: bool) -> bytes:
         """A piece as it goes to the client."""
