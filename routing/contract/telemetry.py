@@ -62,6 +62,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     doubt: str = ""
     """Why it is tried out, or gets no more than its fair share, although it is eligible, in words; empty: it
     is as any other."""
+    continuation: str = ""
+    """What its trial has shown: whether it says on what another replica has begun; empty: not tried."""
     no_credential: str = ""
     """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
     reported: ReportedLoad | None = None

@@ -9,12 +9,14 @@ from __future__ import annotations
 class ContinuationTrial:
     """One replica's result in one worker. A replica whose address has changed begins anew."""
 
-    __slots__ = ("chats", "completions", "due", "why")
+    __slots__ = ("chats", "completions", "due", "echoes", "why")
 
     def __init__(self) -> None:
         self.chats: bool | None = None
         self.completions: bool | None = None
         """Whether it continues these; ``None``: not tried yet."""
+        self.echoes = False
+        """Whether its chats repeat what they continue."""
         self.why = ""
         """Why one of these does not work, for people."""
         self.due = 0.0

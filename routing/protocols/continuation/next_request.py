@@ -6,7 +6,8 @@ model is to continue:
 - vLLM and SGLang are told so by ``continue_final_message`` (and vLLM by ``add_generation_prompt``, which it
   refuses beside that). vLLM's chat templates may trim the message, so that white space at its end would come
   twice: there it is left out, and cut off what comes (``expected``).
-- llama.cpp continues whatever assistant's message comes last (``prefill_assistant``).
+- llama.cpp continues whatever assistant's message comes last (``prefill_assistant``). Its answer begins with
+  that message, so an answer to a request that ends with one is not continued.
 
 Sources: vLLM 0.32 (entrypoints/openai/chat_completion/protocol.py) and what it calls in transformers
 (utils/chat_template_utils.py); SGLang 0.5 (entrypoints/openai/serving_chat.py); llama.cpp's server README.
@@ -188,10 +189,10 @@ def _continue_chat(members: dict[str, msgspec.Raw], asked: _Body, text: str, pre
         raise NotContinuable("refused")
     messages = list(asked.messages)
     last = messages[-1]
-    begun = bytes(last.get("role", b"")) == b'"assistant"' and (
-        prefill == "llama.cpp" or asked.continue_final_message is True
-    )
-    if begun:
+    ends_with_answer = bytes(last.get("role", b"")) == b'"assistant"'
+    if ends_with_answer and prefill == "llama.cpp":
+        raise NotContinuable("input")
+    if ends_with_answer and asked.continue_final_message is True:
         content = _decode_value(last.get("content", b"null"))
         if not isinstance(content, str):
             raise NotContinuable("input")

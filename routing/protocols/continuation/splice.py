@@ -1,9 +1,9 @@
 """Splice: one stream out of the first part of an answer and what another replica says on.
 
 What the client has not had is put in the form of what it has: the same ``id``, ``created`` and ``model``, no
-second role, white space that comes twice only once. The usage is that of the whole answer: what the second
-replica has read as its prompt was said by the first as far as the request repeats it. A stop string that
-began before the seam ends the answer where it is complete.
+second role, and what comes twice only once: white space, or all that was said, which llama.cpp repeats. The
+usage is that of the whole answer: what the second replica has read as its prompt was said by the first as far
+as the request repeats it. A stop string that began before the seam ends the answer where it is complete.
 
 Only whole events go on: the rest of a piece waits for its end.
 """
@@ -49,8 +49,10 @@ class Splice:
         self.finished = bool(request.closes)
         """Whether the reason for its end was told."""
 
-    def begin(self) -> bytes:
-        """The events that come first."""
+    def begin(self, echoes: bool = False) -> bytes:
+        """The events that come first. ``echoes``: the second replica repeats what it continues."""
+        if echoes:
+            self._expected = self._said.text
         if self._closes and self._said.finish_reason is None:
             return COMMENT + self._finish(self._closes)
         return COMMENT

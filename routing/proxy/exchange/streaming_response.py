@@ -19,6 +19,7 @@ class StreamingResponse:
     __slots__ = (
         "_tokens",
         "chunks",
+        "continued",
         "ending",
         "ends_with_connection",
         "failed",
@@ -43,6 +44,8 @@ class StreamingResponse:
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
         self.failed = head.status >= 500
+        self.continued = 0
+        """How often another replica went on with it."""
         self.is_cut = False
         """Whether the stream has ended, though its answer has not."""
         self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END

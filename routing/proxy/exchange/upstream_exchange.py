@@ -391,7 +391,7 @@ class UpstreamExchange(AttemptOwner):
         attempt.first_byte(now)
         router.drop_body(self)
         self.pool.counters.continued += 1  # type: ignore[union-attr]
-        self.client.write(response.resume(outcome_of(head)))
+        self.client.write(response.resume(outcome_of(head), attempt.replica.continuation.echoes))
         if self.client.write_paused and not complete:
             self.client_paused(True)
         self.data(body, complete, now)

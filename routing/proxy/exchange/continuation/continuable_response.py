@@ -18,7 +18,7 @@ from routing.balancing.attempt.outcome import Outcome
 from routing.http.chunked import LAST_CHUNK, encode_chunk
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
-from routing.protocols.continuation.next_request import NextRequest
+from routing.protocols.continuation.next_request import CHAT, NextRequest
 from routing.protocols.continuation.refusal import CAUSES
 from routing.protocols.continuation.said import Said, is_whole, whole_events
 from routing.protocols.continuation.splice import DONE_EVENT, Splice
@@ -110,13 +110,15 @@ class ContinuableResponse(StreamingResponse):
         self._held = b""
         self.passes_chunks = False
 
-    def resume(self, outcome: Outcome) -> bytes:
-        """It begins to answer. Returns what the client gets first."""
+    def resume(self, outcome: Outcome, echoes: bool) -> bytes:
+        """It begins to answer. Returns what the client gets first. ``echoes``: it repeats what it
+        continues."""
         assert self._splice is not None
+        self.continued += 1
         self._tokens = openai.StreamTokenCounter()
         self.watched = None
         self.outcome = outcome
-        chunk = encode_chunk(self._splice.begin())
+        chunk = encode_chunk(self._splice.begin(echoes and self.call == CHAT))
         self.kept.add(chunk)
         return chunk
 

@@ -13,7 +13,11 @@ def event(data: dict[str, Any]) -> bytes:
 class Model:
     """Says the same text to everyone, a token (of these) at a time, from wherever it was."""
 
-    def __init__(self, tokens: list[str], shape: str, chat: bool, prompt_tokens: int = 7) -> None:
+    def __init__(
+        self, tokens: list[str], shape: str, chat: bool, prompt_tokens: int = 7, echoes: bool = False
+    ) -> None:
+        """``echoes``: its chats repeat what they continue."""
+        self.echoes = echoes and chat
         self.tokens = tokens
         self.text = "".join(tokens)
         self.shape = shape
@@ -46,15 +50,20 @@ class Model:
         assert self.text.startswith(said)
         told = len(self.tokens) - len(self.rest(len(said)))
         tokens = self.rest(len(said))
+        made = len(tokens)
         most = request.get("max_tokens")
         reason = "stop"
         if most is not None and most <= len(tokens):
             tokens, reason = tokens[:most], "length"
+            made = most
         events = self._begin(name)
+        if said and self.echoes:
+            events.append(self._event(name, said + tokens[0] if tokens else said, None))
+            del tokens[:1]
         events += [self._event(name, token, None) for token in tokens]
         events.append(self._event(name, "", reason))
         if request.get("stream_options", {}).get("include_usage"):
-            usage = {"prompt_tokens": self.prompt_tokens + told, "completion_tokens": len(tokens)}
+            usage = {"prompt_tokens": self.prompt_tokens + told, "completion_tokens": made}
             usage["total_tokens"] = sum(usage.values())
             events.append(event({**self._envelope(name), "choices": [], "usage": usage}))
         return b"".join(events) + b"data: [DONE]\n\n"

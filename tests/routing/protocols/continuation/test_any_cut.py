@@ -27,7 +27,7 @@ def continued(model: Model, body: bytes, cut: int, size: int, kind: Prefill) -> 
         return sent + closing_events(said, request), False
     second = model.stream(json.loads(request.body), "chatcmpl-other-one")
     splice = Splice(said, request)
-    sent += splice.begin()
+    sent += splice.begin(model.echoes)
     for at in range(0, len(second), size):
         sent += splice.feed(second[at : at + size])
     assert splice.is_over
@@ -37,6 +37,7 @@ def continued(model: Model, body: bytes, cut: int, size: int, kind: Prefill) -> 
 @given(
     tokens=TOKENS,
     shape=st.sampled_from(["vllm", "llama.cpp"]),
+    echoes=st.booleans(),
     chat=st.booleans(),
     cut=st.floats(0, 1),
     size=st.integers(1, 700),
@@ -44,9 +45,16 @@ def continued(model: Model, body: bytes, cut: int, size: int, kind: Prefill) -> 
     usage=st.booleans(),
 )
 def test_the_same_answer(
-    tokens: list[str], shape: Prefill, chat: bool, cut: float, size: int, most: int | None, usage: bool
+    tokens: list[str],
+    shape: Prefill,
+    echoes: bool,
+    chat: bool,
+    cut: float,
+    size: int,
+    most: int | None,
+    usage: bool,
 ) -> None:
-    model = Model(tokens, shape, chat)
+    model = Model(tokens, shape, chat, echoes=echoes and shape == "llama.cpp")
     fields = {"stream_options": {"include_usage": True}} if usage else {}
     body = request_body(chat, **fields) if most is None else request_body(chat, max_tokens=most, **fields)
     whole = model.stream(json.loads(body), "chatcmpl-first")

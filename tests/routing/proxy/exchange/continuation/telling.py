@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from math import inf
 from typing import Any
 
 from routing.balancing.replica.state import Replica as PoolReplica
@@ -93,6 +94,7 @@ async def parts(
     )
     for one in in_pool(rig):
         one.continuation.chats = one.continuation.completions = True
+        one.continuation.due = inf
     return told
 
 
