@@ -20,7 +20,7 @@ from routing.http.response_head import ResponseHead
 from routing.protocols import openai
 from routing.protocols.continuation.next_request import CHAT, NextRequest
 from routing.protocols.continuation.refusal import CAUSES
-from routing.protocols.continuation.said import Said, is_whole, whole_events
+from routing.protocols.continuation.said import DONE, Said, is_whole, whole_events
 from routing.protocols.continuation.splice import DONE_EVENT, Splice
 from routing.proxy.exchange.continuation.kept_stream import KeptStream
 from routing.proxy.exchange.streaming_response import StreamingResponse
@@ -32,7 +32,7 @@ _MOST_HELD_BYTES = 65_536
 class ContinuableResponse(StreamingResponse):
     """Its state. ``kept.cause`` says why it cannot be continued, if that is known."""
 
-    __slots__ = ("_asked", "_held", "_splice", "attempts_left", "call", "kept", "never_sent")
+    __slots__ = ("_asked", "_held", "_splice", "attempts_left", "call", "kept", "unreached")
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ContinuableResponse(StreamingResponse):
         self.call = call
         self.kept = kept
         self.attempts_left = attempts_left
-        self.never_sent = 0
+        self.unreached = 0
         """Attempts to continue it that have reached no replica."""
         self._held = b""
         """Of an event that is not complete."""
@@ -93,7 +93,9 @@ class ContinuableResponse(StreamingResponse):
         answer is not, that is dropped, for another replica may say on."""
         end = whole_events(text)
         if complete:
-            self.is_cut = not is_whole(self.kept.text() + text)
+            # Usually the last event is the usual one: to read all of them would cost more than passing them.
+            told = text.rstrip().endswith(DONE) if text else self.kept.ends_with(DONE)
+            self.is_cut = not told and not is_whole(self.kept.text() + text)
             return text[:end] if self.is_cut else text
         if len(text) - end > _MOST_HELD_BYTES:
             self.kept.drop("partial_event")

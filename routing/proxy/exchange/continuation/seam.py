@@ -90,9 +90,9 @@ def _go_on(
         exchange.end_answer(closing_events(said, asked), now)
         return
     if never_sent:
-        response.never_sent += 1
+        response.unreached += 1
         response.attempts_left += 1
-    if response.attempts_left <= 0 or response.never_sent > MAX_NEVER_SENT:
+    if response.attempts_left <= 0 or response.unreached > MAX_NEVER_SENT:
         raise NotContinuable("attempts")
     others = others_than(pool, lost, exchange.tried, response.call)
     if len(others) == len(pool.replicas):
