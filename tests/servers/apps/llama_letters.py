@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server around a model that spells: ``PORT FOLDER [SLOTS]``.
+"""llama.cpp's own HTTP server around a model that spells: ``PORT FOLDER [LAYERS]``.
 
 Each of its tokens is one character, so that a text has one tokenisation only, and what it says next follows
 from its last character alone, by far: after each comes the same other one, until all have come. Whoever says
@@ -22,7 +22,7 @@ from examples.tiny_llm.server import SERVED_MODEL, parameters
 from examples.tiny_llm.vocabulary import BYTE, CONTROL, NORMAL, SPACE, UNKNOWN, Vocabulary
 
 LETTERS = SPACE + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,?!:;'0123456789"
-SLOT_TOKENS = 1024
+SLOTS, SLOT_TOKENS = 8, 1024
 SEED = 7
 PEAK = 40.0
 """Logit of the next character; the others' are some ones."""
@@ -73,12 +73,12 @@ def ensure_model(folder: Path, shape: Shape) -> Path:
 
 
 def main() -> None:
-    port, folder, slots = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 8
-    shape = Shape(width=256, layers=2, vocabulary=len(vocabulary().tokens))
+    port, folder, layers = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    shape = Shape(width=256, layers=layers, vocabulary=len(vocabulary().tokens))
     model = ensure_model(folder, shape)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    server = xllamacpp.Server(parameters(Replica(shape, 1, slots, SLOT_TOKENS * slots), model, port))
+    server = xllamacpp.Server(parameters(Replica(shape, 1, SLOTS, SLOT_TOKENS * SLOTS), model, port))
     print(f"ready at {server.listening_address}", flush=True)
     signal.pause()
 
