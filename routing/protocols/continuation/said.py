@@ -35,7 +35,7 @@ class _Delta(msgspec.Struct):
     audio: object = None
 
 
-class _Choice(msgspec.Struct):
+class _StreamChoice(msgspec.Struct):
     index: int = 0
     delta: _Delta | None = None
     text: str | None = None
@@ -43,7 +43,7 @@ class _Choice(msgspec.Struct):
     logprobs: object = None
 
 
-class _Usage(msgspec.Struct):
+class _StreamUsage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
@@ -52,8 +52,8 @@ class _Chunk(msgspec.Struct):
     id: str | None = None
     created: int | None = None
     model: str | None = None
-    choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    choices: list[_StreamChoice] | None = None
+    usage: _StreamUsage | None = None
     error: object = None
 
 
@@ -143,7 +143,7 @@ class Said:
         """All events were taken."""
         self.text = "".join(self._pieces)
 
-    def _take_choice(self, choice: _Choice) -> None:
+    def _take_choice(self, choice: _StreamChoice) -> None:
         if choice.index:
             raise NotContinuable("choices")
         if choice.logprobs is not None:

@@ -23,7 +23,7 @@ LETTERS = ("Q", "Z")
 """Two, which a model is unlikely to double on its own: an answer that begins with them repeats them."""
 
 
-class _Usage(msgspec.Struct):
+class _TrialUsage(msgspec.Struct):
     prompt_tokens: int
 
 
@@ -31,13 +31,13 @@ class _Message(msgspec.Struct):
     content: str | None = None
 
 
-class _Choice(msgspec.Struct):
+class _TrialChoice(msgspec.Struct):
     message: _Message
 
 
 class _Answer(msgspec.Struct):
-    usage: _Usage
-    choices: list[_Choice]
+    usage: _TrialUsage
+    choices: list[_TrialChoice]
 
 
 _decode = msgspec.json.Decoder(_Answer).decode
