@@ -53,7 +53,8 @@ def of_proxy() -> list[Row]:
     from routing.master.admin.metrics import WorkerStatus, render
 
     load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
-    fleet = FleetCounters(name="echo", replicas=[ReplicaCounters(uid="u", name="a", reported=load)])
+    replica = ReplicaCounters(uid="u", name="a", reported=load)
+    fleet = FleetCounters(name="echo", replicas=[replica], not_continued={"memory": 1})
     key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
     view = WorkerStatus(0, os.getpid(), True, 0, report, 0.5)

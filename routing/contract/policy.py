@@ -15,6 +15,7 @@ Cold = Literal["refuse", "hold"]
 QueueAt = Literal["proxy", "replica"]
 Prefer = Literal["site", "none"]
 Serves = Literal["auto", "slots", "batch"]
+Continue = Literal["auto", "off"]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +120,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     slow_start_s: float = 30.0
     half_close: HalfClose = "abort"
     """What a client's half-close means: it has left, or it still waits for its response."""
+    continuation: Continue = "off"
+    """Streamed answers that break off: ``auto`` has another replica say on, where that is possible."""
     queue: Queue = Queue()
     locality: Locality = Locality()
     slo: Slo = Slo()

@@ -26,6 +26,7 @@ from routing.contract.field_rules import (
 from routing.contract.policy import (
     RESERVED_SLO_FIELDS,
     Cold,
+    Continue,
     HalfClose,
     Policy,
     Prefer,
@@ -226,6 +227,11 @@ POLICY = Section(
             words="A client half-closes its connection while it waits. `abort`: the request is cancelled; "
             "`allow`: the client still gets its response.",
             options=get_args(HalfClose),
+        ),
+        "continuation": Choice(
+            words="A streamed answer of a chat or completion breaks off. `auto`: another replica of the same "
+            "version says on, if a trial has shown that it can; `off`: the answer ends there.",
+            options=get_args(Continue),
         ),
         "queue": QUEUE,
         "locality": LOCALITY,

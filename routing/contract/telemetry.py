@@ -64,6 +64,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     doubt: str = ""
     """Why it is tried out, or gets no more than its fair share, although it is eligible, in words; empty: it
     is as any other."""
+    continuation: str = ""
+    """What its trial has shown: whether it says on what another replica has begun; empty: not tried."""
     no_credential: str = ""
     """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
     reported: ReportedLoad | None = None
@@ -92,6 +94,10 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     errors: int = 0
     """Requests that failed with a 5xx, from a replica or from the proxy."""
     retries: int = 0
+    continued: int = 0
+    """Streamed answers that had broken off and that another replica has said on."""
+    not_continued: dict[str, int] = {}
+    """Those that broke off and were not, though the policy would have it, by cause."""
     cancelled: int = 0
     no_replica: int = 0
     not_exposed: int = 0

@@ -115,7 +115,7 @@ class ChunkedDecoder:
 
     def feed(self, data: bytes) -> bytes:
         """Payload bytes in ``data``, maybe none. Raises :class:`BadChunk`."""
-        pieces = []
+        pieces: list[bytes] = []
         position = 0
         length = len(data)
         if self._state == _SIZE and not self._line:

@@ -48,6 +48,8 @@ class AccessLine(msgspec.Struct, kw_only=True):
     code: str = ""
     """Of the proxy's own error, as its body says."""
     retries: int = 0
+    continued: int = 0
+    """How often another replica went on with the answer."""
     bytes: int = 0
     """Sent to the client, head included."""
     first_byte_ms: float | None = None

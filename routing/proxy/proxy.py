@@ -12,6 +12,7 @@ from time import monotonic
 
 from msgspec.structs import replace
 
+from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.balancing.replica.state import Replica
 from routing.contract.body_settings import BodySettings
@@ -41,6 +42,7 @@ from routing.proxy.auth.credential_watch import CredentialWatch
 from routing.proxy.auth.key_guesses import KeyGuesses
 from routing.proxy.auth.rechecks import Rechecks
 from routing.proxy.connect_check import ConnectChecks
+from routing.proxy.continuation_trials import ContinuationTrials
 from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
@@ -104,10 +106,11 @@ class Proxy:
         self._follow_keys()
         table.on_manifest = self._follow_manifest
         self._credentials = CredentialWatch(self._loop, table)
-        table.on_snapshot = self._credentials.follow
+        table.on_snapshot = self._follow_snapshot
         table.on_narrowed = self.rechecks.begin
         self.connect_checks = ConnectChecks(self._loop, self.endpoint)
         """Whether replicas that cannot be reached listen."""
+        self.continuation_trials = ContinuationTrials(self._loop, table, self.endpoint)
         self.rejected = 0
         """Requests rejected before any fleet was found: malformed, unknown model, too large."""
         self.acts: Counter[str] = Counter()
@@ -304,6 +307,10 @@ class Proxy:
         return response_bytes(error.status, content_type, body, fields=allow, close=True, head_only=head_only)
 
     # What exchanges need.
+
+    def _follow_snapshot(self, pool: Pool) -> None:
+        self._credentials.follow(pool)
+        self.continuation_trials.follow(pool)
 
     def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""

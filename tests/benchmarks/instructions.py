@@ -192,10 +192,16 @@ def until_read(sock: socket.socket) -> None:
 
 
 def write_fleets(
-    folder: Path, ports: list[int], strategy: str, key: str, slots: int | None, declares: str = ""
+    folder: Path,
+    ports: list[int],
+    strategy: str,
+    key: str,
+    slots: int | None,
+    declares: str = "",
+    continuation: str = "",
 ) -> Path:
     """``declares``: further lines of the fleet."""
-    policy = {"strategy": strategy, "max_concurrency": slots}
+    policy = {"strategy": strategy, "max_concurrency": slots, "continuation": continuation}
     given = ", ".join(f"{name}: {value}" for name, value in policy.items() if value)
     lines = ["version: 1", "fleets:", "  - name: m", "    protocol: openai"]
     lines += [f"    policy: {{{given}}}"] if given else []
@@ -243,7 +249,13 @@ def count_load(load: Load, options: argparse.Namespace, lasts_s: float) -> tuple
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         fleets = write_fleets(
-            folder, peers.ports, options.strategy, key, options.slots, DECLARES[options.models]
+            folder,
+            peers.ports,
+            options.strategy,
+            key,
+            options.slots,
+            DECLARES[options.models],
+            options.continuation,
         )
         command = [*proxy_command(folder), "--fleets", str(fleets), "--listen", f"127.0.0.1:{port}"]
         command += ["--workers", "1", "--admin", "none", "--min-drain-seconds", "0", "--log-level", "error"]
@@ -337,6 +349,7 @@ def main() -> None:
     parser.add_argument("--strategy", default="", help="of the fleet; default: the policy's own")
     parser.add_argument("--models", choices=DECLARES, default="any", help="what the fleet says of its models")
     parser.add_argument("--slots", type=int, help="max_concurrency of each replica, which is never reached")
+    parser.add_argument("--continuation", default="", help="that of the policy, as auto: what passes is kept")
     parser.add_argument("--answers", choices=KINDS, default="plain", help="whose answers replicas send")
     parser.add_argument("--apart", action="store_true", help="a body is sent once its head was read")
     parser.add_argument("--picks", action="store_true", help="count picks alone")

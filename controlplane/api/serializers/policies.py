@@ -35,6 +35,7 @@ class PolicyValuesSerializer(ReadOnlySerializer):
     ejection = EjectionSerializer()
     slow_start_s = serializers.FloatField()
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
+    continuation = serializers.ChoiceField(choices=["auto", "off"])
     queue = QueueSerializer()
     locality = LocalitySerializer()
     slo = SloSerializer()

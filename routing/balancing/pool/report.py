@@ -80,6 +80,7 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
         ejection_reason=state.reason,
         ejections=state.count,
         doubt=doubt_text.words(replica, now),
+        continuation=replica.continuation.words(),
         no_credential=replica.security.no_credential,
         reported=reported_load.latest(replica, now),
         reports_refused=replica.load_reports.refused,

@@ -33,6 +33,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
+from routing.balancing.replica.continuation_trial import ContinuationTrial
 from routing.balancing.replica.device_memory import ReplicaMemory
 from routing.balancing.replica.learned_state import (
     UNKNOWN_BY_LOAD,
@@ -92,6 +93,7 @@ class Replica:
         "cells",
         "checking_since",
         "concurrency",
+        "continuation",
         "cost",
         "depth_power",
         "doubt",
@@ -160,6 +162,7 @@ class Replica:
         self.leaving = False
         """No longer in the table; forgotten when its last request ends. Read at each settle."""
         self.load_reports = LoadReports()
+        self.continuation = ContinuationTrial()
 
         # Load. Each pick reads `load`, `load_work` and, where there is a limit, `in_flight` and the peers'.
         self.in_flight = 0

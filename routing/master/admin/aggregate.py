@@ -15,6 +15,7 @@ FLEET_COUNTERS = (
     "answered",
     "errors",
     "retries",
+    "continued",
     "cancelled",
     "no_replica",
     "not_exposed",
@@ -142,6 +143,10 @@ def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
 def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None:
     for field in FLEET_COUNTERS:
         setattr(into, field, getattr(into, field) + getattr(fleet, field))
+    into.not_continued = {
+        cause: into.not_continued.get(cause, 0) + fleet.not_continued.get(cause, 0)
+        for cause in into.not_continued | fleet.not_continued
+    }
     into.latency = _added(into.latency, fleet.latency)
     into.waited = _added(into.waited, fleet.waited)
     into.prediction_error = _added(into.prediction_error, fleet.prediction_error)

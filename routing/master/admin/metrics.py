@@ -37,6 +37,7 @@ _HELP = {
     "answered": "Requests with a response from a replica.",
     "errors": "Requests that failed with a 5xx, from a replica or from the proxy.",
     "retries": "Retries: attempts after the first.",
+    "continued": "Streamed answers that had broken off and that another replica has said on.",
     "cancelled": "Requests that ended early: the client left, or its own timeout passed.",
     "no_replica": "Requests rejected because no replica was eligible.",
     "not_exposed": "Requests refused because the fleet does not expose their path or model.",
@@ -232,6 +233,13 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
     for field in FLEET_COUNTERS:
         samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
         out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
+    given_up = [
+        ((*labels, ("cause", cause)), count)
+        for labels, fleet in named
+        for cause, count in sorted(fleet.not_continued.items())
+    ]
+    help_text = "Streamed answers that broke off and were not said on by another replica, by cause."
+    out.family("switchyard_not_continued_total", "counter", help_text, given_up)
     in_flight = [(labels, fleet.in_flight) for labels, fleet in named]
     out.family("switchyard_requests_in_flight", "gauge", "Requests in flight.", in_flight)
     out.histogram(

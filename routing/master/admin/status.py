@@ -118,6 +118,7 @@ def replica_rows(
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
                 "learned": _learned(scales.get(spec.uid, ())),
+                "continuation": _continuation(spec.uid, workers),
                 "kv_events": None if heard is None else kv_event_row(heard),
             }
         )
@@ -134,6 +135,19 @@ def _scales(fleet: str, workers: list[WorkerStatus]) -> dict[str, list[LearnedSc
                     if replica.learned is not None:
                         found.setdefault(replica.uid, []).append(replica.learned)
     return found
+
+
+def _continuation(uid: str, workers: list[WorkerStatus]) -> str:
+    """What the last trial has shown, in the words of the workers that have made one."""
+    words = {
+        one.continuation
+        for worker in workers
+        if worker.report is not None
+        for fleet in worker.report.fleets
+        for one in fleet.replicas
+        if one.uid == uid and one.continuation
+    }
+    return "; ".join(sorted(words))
 
 
 def _learned(scales: Sequence[LearnedScale]) -> dict[str, float] | None:

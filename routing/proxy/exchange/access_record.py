@@ -75,6 +75,7 @@ class AccessRecord:
                 outcome=ending,
                 code=code,
                 retries=max(self._tries - 1, 0),
+                continued=0 if exchange.streaming_response is None else exchange.streaming_response.continued,
                 bytes=self._sent,
                 first_byte_ms=None if first is None else round((first - began) * 1000, 3),
                 ms=round((ended - began) * 1000, 3),

@@ -7,20 +7,15 @@ its framing is not complete (RFC 9112 §8).
 
 from __future__ import annotations
 
-from time import monotonic
-
 from routing.http.response_head import ResponseHead
 from routing.protocols.stream_end import StreamEnd
-from routing.protocols.stream_error import error_event
 from routing.proxy.errors import LocalReply
-from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.sent_tail import tail_of
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.exchange.streaming_response import StreamingResponse
 
 TRUNCATED = "truncated"
 """The code of an answer that ended well in HTTP, and not in its protocol."""
-_TOLD = (StreamEnd.DONE, StreamEnd.ERROR)
 
 
 def is_truncated(response: StreamingResponse, last: bytes) -> bool:
@@ -44,29 +39,3 @@ def truncation(replica: str) -> LocalReply:
     """What is said of it. ``replica``: its name."""
     words = f"replica {replica} ended the stream before the answer was complete"
     return LocalReply(502, TRUNCATED, words)
-
-
-def cut(exchange: ExchangeState, failure: LocalReply) -> None:
-    """End the exchange. ``failure``: why, as it would be replied if nothing had been sent."""
-    client, response = exchange.client, exchange.streaming_response
-    assert response is not None
-    told = _tell(exchange, response, failure)
-    local_reply.record_completion(exchange, "cut", failed=not response.is_tunnel, code=failure.code)
-    if told and response.chunks:
-        # Without the last chunk. The event reaches a client that reads slowly, too.
-        client.finish(monotonic(), False)
-    else:
-        client.abort(response.ends_with_connection)
-
-
-def _tell(exchange: ExchangeState, response: StreamingResponse, failure: LocalReply) -> bool:
-    """Send an error event, where the protocol has one and the client does not know yet. Whether it was."""
-    sent = response.sent
-    if sent is None or not (response.chunks or response.ends_with_connection) or not sent.is_readable:
-        return False
-    if sent.end() in _TOLD:
-        return False
-    request_id = exchange.request_id.decode("latin-1")
-    event = error_event(sent.mark, failure.status, failure.code, failure.message, request_id, sent.text())
-    exchange.client.write(response.framed(event, False))
-    return True

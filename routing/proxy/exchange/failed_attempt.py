@@ -52,6 +52,21 @@ class AttemptOwner(ExchangeState):
         """Another attempt has sent nothing."""
         raise NotImplementedError
 
+    def goes_on(self, lost: Replica, never_sent: bool, failure: LocalReply) -> bool:
+        """Whether the response that has begun goes on at another replica than the one that was lost.
+        ``never_sent``: the failed attempt was to continue it, and has reached no replica."""
+        raise NotImplementedError
+
+    def end_answer(self, events: bytes, now: float) -> None:
+        """The response that has begun lacks only these events of its end."""
+        raise NotImplementedError
+
+    def begin_again(
+        self, pool: Pool, now: float, failure: LocalReply, tried: tuple[Replica, ...], body: bytes
+    ) -> None:
+        """Start another attempt, with this body, for the rest of the response that has begun."""
+        raise NotImplementedError
+
     def drop_upstream(self) -> None:
         """Close the connection, or stop opening one."""
         raise NotImplementedError
@@ -211,7 +226,8 @@ def fail(
     elif outcome is Outcome.LOST:
         exchange.proxy.connect_checks.lost(pool, attempt.replica)
     if exchange.streaming_response is not None:
-        broken_stream.cut(exchange, failure)
+        if not exchange.goes_on(attempt.replica, never_sent, failure):
+            local_reply.break_off(exchange, failure)
     elif timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
     elif (

@@ -36,6 +36,8 @@ def record_completion(
     router.release_budget(exchange)
     if exchange.quota is not None:
         _settle_quota(exchange)
+    if exchange.streaming_response is not None:
+        exchange.streaming_response.ended()
     pool = exchange.pool
     if pool is not None:
         counters = pool.counters
@@ -54,14 +56,18 @@ def _settle_quota(exchange: ExchangeState) -> None:
     if response is None or pool is None:
         exchange.settle_quota(0)
         return
-    output, prompt = response.tokens(), response.prompt_tokens()
+    output, prompt = response.used()
     exchange.settle_quota(
         output + prompt, prompt_tokens_unknown=not prompt and output > 0 and pool.protocol == "openai"
     )
 
 
 def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
-    """Respond instead of a replica, in the format of the client's protocol."""
+    """Respond instead of a replica, in the format of the client's protocol. A response that has begun, and
+    was to go on elsewhere, is broken off."""
+    if exchange.streaming_response is not None:
+        break_off(exchange, failure)
+        return
     client, head = exchange.client, exchange.head
     protocol = client_protocol(exchange)
     keep = head.keep_alive and not failure.closes and client.may_keep_alive(True)
@@ -96,6 +102,23 @@ def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
         exchange, "error", answered=failure.is_answer, failed=failure.is_error, now=now, code=failure.code
     )
     client.finish(now, keep)
+
+
+def break_off(exchange: ExchangeState, failure: LocalReply) -> None:
+    """End a response that has begun so that no client takes it for a whole one: with an error event, where
+    the protocol has one, and so that its framing is not complete (RFC 9112 §8)."""
+    response, client = exchange.streaming_response, exchange.client
+    assert response is not None
+    request_id = exchange.request_id.decode("latin-1")
+    last = response.broken_off(failure.status, failure.code, failure.message, request_id)
+    record_completion(exchange, "cut", failed=not response.is_tunnel, code=failure.code)
+    if last:
+        client.write(last)
+    if last and response.chunks:
+        # Without the last chunk. The event reaches a client that reads slowly, too.
+        client.finish(monotonic(), False)
+    else:
+        client.abort(response.ends_with_connection)
 
 
 def client_protocol(exchange: ExchangeState) -> str:

@@ -82,6 +82,11 @@ def drop_body(exchange: ExchangeState) -> None:
         body_sent(exchange)
 
 
+def replace_body(exchange: ExchangeState, body: bytes) -> None:
+    """Another request is sent in place of the client's own, which was answered in part."""
+    exchange.body_bytes = body
+
+
 def body_sent(exchange: ExchangeState) -> None:
     """The connection to the replica has taken more of the body, or no copy is kept any more: release what was
     counted, as far as nothing is held."""

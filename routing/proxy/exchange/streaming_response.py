@@ -6,12 +6,15 @@ from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
 from routing.protocols.answer_shape import UNJUDGED, BodyInPieces, EventStream
+from routing.protocols.stream_end import StreamEnd
+from routing.protocols.stream_error import error_event
 from routing.protocols.web_socket import FrameReader, usage_of
 from routing.proxy.exchange.sent_tail import SentTail, tail_of
 
 _CLOSE = b"\r\nConnection: close"
 _CHUNKED = b"\r\nTransfer-Encoding: chunked"
 _END = b"\r\n\r\n"
+_TOLD = (StreamEnd.DONE, StreamEnd.ERROR)
 
 
 class StreamingResponse:
@@ -20,11 +23,14 @@ class StreamingResponse:
     __slots__ = (
         "_tokens",
         "chunks",
+        "continued",
         "ending",
         "ends_with_connection",
         "failed",
+        "is_cut",
         "keep",
         "outcome",
+        "passes_chunks",
         "sent",
         "uncounted_chunks",
         "watched",
@@ -46,10 +52,16 @@ class StreamingResponse:
         without_length = head.content_length < 0
         self.chunks = without_length and minor == 1
         """Whether it is forwarded in chunks."""
+        self.passes_chunks = self.chunks
+        """Whether whole chunks may pass unread now."""
         self.ends_with_connection = without_length and not self.chunks
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
         self.failed = head.status >= 500
+        self.continued = 0
+        """How often another replica went on with it."""
+        self.is_cut = False
+        """Whether the stream has ended, though its answer has not."""
         self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.StreamTokenCounter | openai.TailTokenCounter | None = None
@@ -101,6 +113,23 @@ class StreamingResponse:
     def prompt_tokens(self) -> int:
         """Tokens of the prompt as the response reports them; 0: it does not."""
         return self._tokens.prompt() if self._tokens is not None else 0
+
+    def used(self) -> tuple[int, int]:
+        """Output tokens and those of the prompt, of the whole answer as its client has it."""
+        return self.tokens(), self.prompt_tokens()
+
+    def broken_off(self, status: int, code: str, words: str, request_id: str) -> bytes:
+        """What the client gets last where it ends without its end: an error event, where the protocol has
+        one and the client does not know yet. Nothing: its connection is cut."""
+        sent = self.sent
+        if sent is None or not (self.chunks or self.ends_with_connection) or not sent.is_readable:
+            return b""
+        if sent.end() in _TOLD:
+            return b""
+        return self.framed(error_event(sent.mark, status, code, words, request_id, sent.text()), False)
+
+    def ended(self) -> None:
+        """Its exchange has ended."""
 
     def framed(self, piece: bytes, complete: bool) -> bytes:
         """A piece as it goes to the client."""

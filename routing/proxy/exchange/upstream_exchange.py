@@ -18,6 +18,7 @@ from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
 from routing.contract.sketch import bucket_of
+from routing.http.chunked import LAST_CHUNK, encode_chunk
 from routing.http.response_handler import Passthrough
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
@@ -36,6 +37,8 @@ from routing.proxy.exchange import (
     timeouts,
     tunnel,
 )
+from routing.proxy.exchange.continuation import seam
+from routing.proxy.exchange.continuation.continuable_response import ContinuableResponse
 from routing.proxy.exchange.failed_attempt import AttemptOwner
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
@@ -244,10 +247,13 @@ class UpstreamExchange(AttemptOwner):
 
     def informational(self, head: ResponseHead) -> None:
         self.repeatable = False
-        if self.head.minor == 1:
+        if self.head.minor == 1 and self.streaming_response is None:
             self.client.write(head.block + b"\r\n\r\n")
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        if self.streaming_response is not None:
+            self._resume(head, body, complete, now)
+            return
         if head.unusual and head.status >= 400 and failed_attempt.retries_response(self, head, complete, now):
             return
         if not complete:
@@ -308,11 +314,16 @@ class UpstreamExchange(AttemptOwner):
         assert attempt is not None
         attempt.first_byte(now)
         self.progressed_at = now
+        request = self.body_bytes
         router.drop_body(self)
         keep = self.head.keep_alive and client.may_keep_alive(False)
         outcome = outcome_of(head)
-        mark: bytes = self.head.route.result_mark  # type: ignore[attr-defined]
-        response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol, mark)
+        response: StreamingResponse | None = None
+        if pool.policy.continuation == "auto":
+            response = seam.response_of(self, head, outcome, keep, request)
+        if response is None:
+            mark: bytes = self.head.route.result_mark  # type: ignore[attr-defined]
+            response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol, mark)
         self.streaming_response = response
         if attempt.replica.inspected:
             answer_check.watch(self, head, response, now)
@@ -341,7 +352,10 @@ class UpstreamExchange(AttemptOwner):
         framed = response.framed(piece, complete)
         if framed:
             client.write(framed)
-        if complete and response.is_tunnel:
+        if complete and response.is_cut:
+            failure = LocalReply(502, "bad_response", "the stream ended before its answer did")
+            failed_attempt.fail(self, Outcome.LOST, failure, repeat=False)
+        elif complete and response.is_tunnel:
             self.close_tunnel(now, "answered")
             client.finish(now, False)
         elif complete:
@@ -368,7 +382,11 @@ class UpstreamExchange(AttemptOwner):
         :meth:`account_passthrough` counts them a quarter of a second later."""
         response = self.streaming_response
         assert response is not None
-        return (response.uncounted_chunks.append, self.client.unbatched_write()) if response.chunks else None
+        return (
+            (response.uncounted_chunks.append, self.client.unbatched_write())
+            if response.passes_chunks
+            else None
+        )
 
     def account_passthrough(self, now: float) -> None:
         """Count the chunks that were forwarded since the last call. Called from time to time, and before
@@ -377,6 +395,25 @@ class UpstreamExchange(AttemptOwner):
         if response is not None and attempt is not None and response.uncounted_chunks:
             self.progressed_at = now
             attempt.heard(now, response.count_uncounted())
+
+    def _resume(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        """A replica has responded that is to go on with a response that has begun."""
+        response, attempt = self.streaming_response, self.attempt
+        assert isinstance(response, ContinuableResponse)
+        assert attempt is not None
+        refusal = seam.refusal_of(response, head, attempt.replica)
+        if refusal is not None:
+            if not complete:
+                self.drop_upstream()
+            failed_attempt.fail(self, outcome_of(head), refusal, repeat=False)
+            return
+        attempt.first_byte(now)
+        router.drop_body(self)
+        self.pool.counters.continued += 1  # type: ignore[union-attr]
+        self.client.write(response.resume(outcome_of(head), attempt.replica.continuation.echoes))
+        if self.client.write_paused and not complete:
+            self.client_paused(True)
+        self.data(body, complete, now)
 
     def client_paused(self, paused: bool) -> None:
         if self.upstream is None:
@@ -437,7 +474,7 @@ class UpstreamExchange(AttemptOwner):
         upstream, response = self.upstream, self.streaming_response
         if upstream is None or (response is not None and response.is_tunnel):
             return
-        if in_any_case or failed_attempt.may_go_elsewhere(self):
+        if in_any_case or failed_attempt.may_go_elsewhere(self) or seam.can_move(self, monotonic()):
             upstream.give_up(reason)
 
     def taken_for_lost(self) -> None:
@@ -474,6 +511,37 @@ class UpstreamExchange(AttemptOwner):
     ) -> None:
         self.tried = tried
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
+
+    def goes_on(self, lost: Replica, never_sent: bool, failure: LocalReply) -> bool:
+        response = self.streaming_response
+        return isinstance(response, ContinuableResponse) and seam.goes_on(
+            self, response, lost, never_sent, failure
+        )
+
+    def end_answer(self, events: bytes, now: float) -> None:
+        response = self.streaming_response
+        assert response is not None
+        self.client.write((encode_chunk(events) if events else b"") + LAST_CHUNK)
+        local_reply.record_completion(self, "answered", answered=True, now=now)
+        self.client.finish(now, response.keep and self.client.request_is_complete)
+
+    def begin_again(
+        self, pool: Pool, now: float, failure: LocalReply, tried: tuple[Replica, ...], body: bytes
+    ) -> None:
+        self.tried = tried
+        router.replace_body(self, body)
+        self._start_attempt(pool, now, failure, fresh=True)
+
+    def move(self, why: str) -> bool:
+        """Have another replica go on with the response now, if it can be: the present one is to be free.
+        ``why``: for the log. False: it stays where it is."""
+        now = monotonic()
+        self.account_passthrough(now)
+        if not seam.can_move(self, now):
+            return False
+        self.drop_upstream()
+        failed_attempt.fail(self, Outcome.CANCELLED, LocalReply(502, "moved", why), repeat=False)
+        return True
 
     def drop_upstream(self) -> None:
         if self.cancel_connecting is not None:

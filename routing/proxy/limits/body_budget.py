@@ -33,6 +33,9 @@ When there is no room, the first of these that helps is done:
    the ``LOOKED_AT`` streams of which the replica has taken nothing for the longest time: the one whose
    client address has the most connections. The same choice is made in 2.
 
+Before any of that, answers that are kept to be continued give way (:mod:`routing.proxy.limits.kept_answers`).
+They have only what is left.
+
 A whole body of up to ``COUNTED_BYTES`` that came with its head is not counted.
 """
 
@@ -55,6 +58,7 @@ from routing.proxy.limits.body_charge import (
     BodyOwner,
 )
 from routing.proxy.limits.held_bytes import LOOKED_AT
+from routing.proxy.limits.kept_answers import KeptAnswers
 
 COUNTED_BYTES = 16_384
 _PARTS = 8
@@ -87,7 +91,11 @@ class BodyBudget:
         self.used = 0
         self.acts: Counter[str] = Counter()
         """How often it had to act, by reason."""
+        self.kept = KeptAnswers(lambda: self._for_more - self._taken)
+        """What is kept of answers, in addition to ``used``."""
         self.total = self._part = self._for_large = self._for_more = self._read_bytes = 0
+        self._streamed = self._small = 0
+        """Bytes of streams, and of small bodies."""
         self.set(total)
         self._count = 0
         self._collecting: dict[BodyCharge, None] = {}
@@ -97,8 +105,6 @@ class BodyBudget:
         self._running_bytes = 0
         self._holding: dict[BodyCharge, None] = {}
         """Streams of which bytes are held. Those that made progress longest ago come first."""
-        self._streamed = self._small = 0
-        """Bytes of streams, and of small bodies."""
         self._promised = 0
         self._searched_at = 0.0
         self._pumping = self._relieving = False
@@ -112,6 +118,7 @@ class BodyBudget:
         self._for_more = total - 2 * part
         """For large bodies, and streams beyond their part, to be read on."""
         self._read_bytes = min(READ_BYTES, part)
+        self.kept.shrink()
 
     @property
     def waiting(self) -> int:
@@ -175,8 +182,14 @@ class BodyBudget:
 
     def _new(self, owner: BodyOwner, size: int, announced: int, known: bool) -> BodyCharge:
         self._count += 1
-        self.used += size
+        self._use(size)
         return BodyCharge(owner, size, announced, known, self._count)
+
+    def _use(self, size: int) -> None:
+        """So many more bytes of bodies are held."""
+        self.used += size
+        if self.kept.used:
+            self.kept.shrink()
 
     def grow(self, charge: BodyCharge, size: int, last: bool, now: float) -> None:
         """So many more bytes are held. ``last``: nothing more comes."""
@@ -186,7 +199,7 @@ class BodyBudget:
             self.resize(charge, charge.size + size)
             return
         charge.size += size
-        self.used += size
+        self._use(size)
         if charge.is_small:
             self._small += size
             if charge.size > SMALL_BYTES:
@@ -211,8 +224,8 @@ class BodyBudget:
             return
         more = size - charge.size
         charge.size = size
-        self.used += more
         self._streamed += more
+        self._use(more)
         if not size:
             self._holding.pop(charge, None)
         elif charge not in self._holding or charge.marked_size - size >= PROGRESS_BYTES:

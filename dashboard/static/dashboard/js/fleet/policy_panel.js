@@ -63,7 +63,7 @@ const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as m
  * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null, predictions: import("../frames.js").PredictionsLive | null}} props
  */
 function OtherSettings({ policy, live, predictions }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close, serves } = policy.stored;
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, continuation, serves } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
     <${Predicted} predictions=${predictions} />
@@ -73,6 +73,7 @@ function OtherSettings({ policy, live, predictions }) {
     <${Fact} name="Retried statuses">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Total timeout">${timeouts.total_s} s</${Fact}>
     <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their response" : "count as disconnected"}</${Fact}>
+    <${Fact} name="Streams that break off">${continuation === "auto" ? "said on by another replica, where it can" : "end there"}</${Fact}>
     <${Fact} name="Max body size">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>

@@ -1,0 +1,87 @@
+"""Trial: small requests that show whether a server says on what another has begun.
+
+A server that does not know how begins a new turn instead, and the client would read the answer's beginning
+twice. It is known by the tokens of its prompt: a message of one letter that is continued adds one; what ends
+that message and begins another adds more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from routing.contract.decode_errors import DECODE_ERRORS
+from routing.protocols.continuation.next_request import CHAT, COMPLETION, Prefill
+
+Step = tuple[bytes, bytes]
+"""Path and body of a request."""
+
+_USER = {"role": "user", "content": "Hi"}
+LETTERS = ("Q", "Z")
+"""Two, which a model is unlikely to double on its own: an answer that begins with them repeats them."""
+
+
+class _TrialUsage(msgspec.Struct):
+    prompt_tokens: int
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+
+
+class _TrialChoice(msgspec.Struct):
+    message: _Message
+
+
+class _Answer(msgspec.Struct):
+    usage: _TrialUsage
+    choices: list[_TrialChoice]
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def completion_step(model: str) -> Step:
+    """Shows whether completions are served at all: they are continued by their prompt."""
+    return COMPLETION, msgspec.json.encode({"model": model, "prompt": "a", "max_tokens": 1})
+
+
+def chat_steps(model: str, prefill: Prefill) -> list[Step]:
+    """A chat, and the same with either letter as the beginning of its answer."""
+    plain: dict[str, object] = {"model": model, "messages": [_USER], "max_tokens": 1}
+    steps = [plain]
+    for letter in LETTERS:
+        begun = plain | {"messages": [_USER, {"role": "assistant", "content": letter}]}
+        if prefill != "llama.cpp":
+            begun |= {"continue_final_message": True, "add_generation_prompt": False}
+        steps.append(begun)
+    return [(CHAT, msgspec.json.encode(step)) for step in steps]
+
+
+class Shown(NamedTuple):
+    """What the answers to these show."""
+
+    why_not: str
+    """Why chats are not continued; empty: they are."""
+    echoes: bool
+    """Whether an answer repeats what it continues."""
+
+
+def shown_by(bodies: Sequence[bytes]) -> Shown:
+    """By the answers to :func:`chat_steps`."""
+    try:
+        answers = [_decode(body) for body in bodies]
+        texts = [answer.choices[0].message.content or "" for answer in answers]
+    except (*DECODE_ERRORS, IndexError):
+        return Shown("its answers do not say how many tokens their prompts have", False)
+    plain, *begun = (answer.usage.prompt_tokens for answer in answers)
+    for tokens in begun:
+        if tokens - plain != 1:
+            words = (
+                f"one letter that was to be continued made the prompt {tokens - plain} tokens longer, not 1"
+            )
+            return Shown(words, False)
+    echoes = all(text.startswith(letter) for text, letter in zip(texts[1:], LETTERS, strict=True))
+    return Shown("", echoes)

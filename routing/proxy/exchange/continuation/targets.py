@@ -1,0 +1,37 @@
+"""Targets: the replicas that may say on what a replica has begun.
+
+Those of the same version whose trial has passed (:mod:`routing.proxy.continuation_trials`). A fleet has one
+model, and which adapters a request needs is seen to when its replica is picked.
+"""
+
+from __future__ import annotations
+
+from routing.balancing.pool.pool import Pool
+from routing.balancing.replica.state import Replica
+from routing.protocols.continuation.next_request import CHAT, Prefill
+
+_PREFILL: dict[str, Prefill] = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "llama.cpp"}
+
+
+def prefill_of(pool: Pool) -> Prefill:
+    """How chats are continued, by the fleet's probe preset."""
+    return _PREFILL.get(pool.snapshot.probe.preset, "")
+
+
+def can_continue(replica: Replica, call: bytes) -> bool:
+    """Whether its trial has passed."""
+    trial = replica.continuation
+    return (trial.chats if call == CHAT else trial.completions) is True
+
+
+def others_than(pool: Pool, lost: Replica, tried: tuple[Replica, ...], call: bytes) -> tuple[Replica, ...]:
+    """The replicas that must not say on what ``lost`` has said; all of them: none may."""
+    version = lost.spec.version
+    return tuple(
+        replica
+        for replica in pool.replicas
+        if replica is lost
+        or replica in tried
+        or replica.spec.version != version
+        or not can_continue(replica, call)
+    )
