@@ -110,6 +110,7 @@ async def test_a_used_up_minute_is_told_and_comes_back(rig: Rig, replica: Replic
             events(
                 '{"type": "message_start", "message": {"usage": {"input_tokens": 25, "output_tokens": 1}}}',
                 '{"type": "message_delta", "usage": {"output_tokens": 15}}',
+                "[DONE]",
             ),
             40,
             40,
