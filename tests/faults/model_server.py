@@ -17,6 +17,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d
 ANSWER = HEAD % len(BODY) + BODY
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
+LAST_EVENT = b"data: [DONE]\n\n"
+"""Without it the answer is not whole."""
 
 
 class Stream(NamedTuple):
@@ -54,7 +56,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, file
                         return  # its client has left
                     writer.write(b"%x\r\n%b\r\n" % (len(EVENT), EVENT))
                     await writer.drain()
-                writer.write(b"0\r\n\r\n")
+                writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(LAST_EVENT), LAST_EVENT))
             else:
                 await asyncio.sleep(TAKES_S)
                 writer.write(ANSWER)
