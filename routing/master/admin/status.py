@@ -5,7 +5,7 @@ from typing import Any
 
 from routing.contract.learned_service import combined_scale
 from routing.contract.table import FleetSnapshot
-from routing.contract.telemetry import LearnedScale
+from routing.contract.telemetry import LearnedScale, ReplicaCounters
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.kv_event_status import KvEventStatus, kv_event_row
@@ -93,10 +93,11 @@ def replica_rows(
     workers send it requests, and how fast it is, as they have learned it. ``kv_events``: by fleet and
     replica."""
     expiry = {drained.replica: drained.expires_at for drained in drains if drained.fleet == fleet}
-    scales = _scales(fleet, workers)
+    reported = _reported(fleet, workers)
     rows = []
     for spec in snapshot.replicas:
         seen = _states(fleet, spec.name, answers)
+        own = reported.get(spec.uid, ())
         heard = kv_events.get((fleet, spec.name))
         reasons = [reason for state in seen for reason in state.reasons]
         left_s = expiry[spec.name] - now if spec.name in expiry else None
@@ -117,37 +118,28 @@ def replica_rows(
                 "drained_by_hand_for_s": None if left_s is None else round(left_s),
                 "reasons": list(dict.fromkeys(reasons)),
                 "in_flight": sum(state.in_flight for state in seen),
-                "learned": _learned(scales.get(spec.uid, ())),
-                "continuation": _continuation(spec.uid, workers),
+                "learned": _learned([one.learned for one in own if one.learned is not None]),
+                "continuation": _continuation(own),
                 "kv_events": None if heard is None else kv_event_row(heard),
             }
         )
     return rows
 
 
-def _scales(fleet: str, workers: list[WorkerStatus]) -> dict[str, list[LearnedScale]]:
-    """What each worker has learned, by the replica's uid."""
-    found: dict[str, list[LearnedScale]] = {}
+def _reported(fleet: str, workers: list[WorkerStatus]) -> dict[str, list[ReplicaCounters]]:
+    """What each worker has reported of the fleet's replicas, by the replica's uid."""
+    found: dict[str, list[ReplicaCounters]] = {}
     for worker in workers:
         for one in worker.report.fleets if worker.report is not None else ():
             if one.name == fleet:
                 for replica in one.replicas:
-                    if replica.learned is not None:
-                        found.setdefault(replica.uid, []).append(replica.learned)
+                    found.setdefault(replica.uid, []).append(replica)
     return found
 
 
-def _continuation(uid: str, workers: list[WorkerStatus]) -> str:
+def _continuation(reported: Sequence[ReplicaCounters]) -> str:
     """What the last trial has shown, in the words of the workers that have made one."""
-    words = {
-        one.continuation
-        for worker in workers
-        if worker.report is not None
-        for fleet in worker.report.fleets
-        for one in fleet.replicas
-        if one.uid == uid and one.continuation
-    }
-    return "; ".join(sorted(words))
+    return "; ".join(sorted({one.continuation for one in reported if one.continuation}))
 
 
 def _learned(scales: Sequence[LearnedScale]) -> dict[str, float] | None:
