@@ -1,8 +1,7 @@
-"""Broken stream: an answer whose client has begun to get it, and which is not completed.
+"""Broken stream (truncation): an event stream that has ended well in HTTP, though its answer has not ended.
 
-The client must not take it for a whole one. An event stream of a known protocol gets an error event
-(:mod:`routing.protocols.stream_error`), never the protocol's last event. Any response is then ended so that
-its framing is not complete (RFC 9112 §8).
+The client must not take it for a whole answer. :func:`routing.proxy.exchange.local_reply.break_off` ends what
+the client has begun to get.
 """
 
 from __future__ import annotations

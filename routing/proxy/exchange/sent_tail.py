@@ -6,17 +6,16 @@ are read only when the stream ends, or breaks.
 
 from __future__ import annotations
 
-import re
 from itertools import accumulate
 
 from routing.http.chunked import decode_chunks, encode_chunk
+from routing.protocols.openai_body import is_encoded
 from routing.protocols.stream_end import TAIL_BYTES, StreamEnd, end_of, follows, has_last_event
 
 _SHORTEN_AT = 64
 """Pieces. Most streams have one event in each."""
 _LARGE = 16_384
 """Of a piece of more bytes only the tail is kept."""
-_ENCODED = re.compile(rb"\r\ncontent-encoding:[ \t]*+(?!identity[ \t]*+(?:\r|\Z))", re.IGNORECASE)
 
 
 def tail_of(mark: bytes, protocol: str, status: int, block: bytes, chunks: bool) -> SentTail | None:
@@ -59,7 +58,7 @@ class SentTail:
     @property
     def is_readable(self) -> bool:
         """Whether its bytes are text, not encoded."""
-        return _ENCODED.search(self._block) is None
+        return not is_encoded(self._block)
 
     def text(self) -> bytes:
         """The tail, without chunks."""

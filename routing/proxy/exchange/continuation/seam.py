@@ -1,7 +1,7 @@
 """Seam: what happens when a stream breaks off: it is said on, brought to its end, or ends with an error.
 
 Called by :mod:`routing.proxy.exchange.failed_attempt`, and to move a stream away from a replica that is to be
-free soon (:func:`move`).
+free soon (:func:`can_move`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,7 @@ def response_of(
     """For a response that begins: its state, if it may be continued. ``body``: of the request, kept until
     now. ``None``: it is no stream of such a call."""
     call = call_of(exchange.head.target)
-    if (
-        not call
-        or head.status != 200
-        or not exchange.stream
-        or exchange.pinned is not None
-        or b"text/event-stream" not in head.block
-        or _ENCODED in head.block.lower()
-    ):
+    if not call or not exchange.stream or exchange.pinned is not None or not _is_plain_stream(head):
         return None
     kept = KeptStream(body, exchange.proxy.bodies.kept)
     left = MAX_RETRIES - (len(exchange.tried) - exchange.never_sent)
@@ -104,13 +97,18 @@ def _go_on(
 
 def refusal_of(response: ContinuableResponse, head: ResponseHead, replica: Replica) -> LocalReply | None:
     """Why what a replica answers does not continue the stream; ``None``: it does."""
-    if head.status == 200 and b"text/event-stream" in head.block and _ENCODED not in head.block.lower():
+    if _is_plain_stream(head):
         return None
     if head.status < 500 and head.status not in (408, 429):
         # Another of the same kind would say the same.
         response.kept.drop("refused")
     words = f"replica {replica.name} responded {head.status} to the request for the rest of the stream"
     return LocalReply(502, "not_continued", words)
+
+
+def _is_plain_stream(head: ResponseHead) -> bool:
+    """Whether it is a successful event stream whose bytes are text."""
+    return head.status == 200 and b"text/event-stream" in head.block and _ENCODED not in head.block.lower()
 
 
 def can_move(exchange: AttemptOwner, now: float) -> bool:
