@@ -15,7 +15,7 @@ help:
 	@echo "make lint      the checks without the tests"
 	@echo "make audit     known weaknesses of the locked packages (pip-audit), and build/sbom.cdx.json (CycloneDX)"
 	@echo "make bench-routing   latency behind this and other proxies: one trace, replicas of unequal speed"
-	@echo "make bench     cost of a pick, a request and a stream, beside other proxies; how fast a client's disconnect is noticed; what a client's burst does to others"
+	@echo "make bench     cost of a pick, a request and a stream, beside other proxies; how fast a client's disconnect is noticed; what a client's burst does to others; what 10,000 replicas cost"
 	@echo "make pictures  pictures of every page, light and dark, from a stack under load (needs Chromium)"
 	@echo "make password  set the administrator's password anew"
 	@echo "make reset     empty the data folder (var/)"
@@ -52,6 +52,7 @@ bench: python
 	@$(RUN) run --dev -m tests.benchmarks.leaving --times 8
 	@$(RUN) run --dev -m tests.benchmarks.streaming --rounds 1
 	@$(RUN) run --dev -m tests.benchmarks.client_turns
+	@$(RUN) run --dev -m tests.benchmarks.fleet_size
 
 bench-routing: python
 	@$(RUN) run --dev -m tests.benchmarks.routing

@@ -2,15 +2,16 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
-from bootstrap import auditing, servers
+from bootstrap import auditing, compiling, servers
 from bootstrap.environment import PROJECT, ensure
 from bootstrap.errors import BootstrapError
 
 USAGE = (
     "usage: run.py install | up [flags] | test [pytest arguments] | test-long | "
-    "run [--dev] COMMAND [arguments] | servers | audit"
+    "run [--dev] COMMAND [arguments] | compile | servers | audit"
 )
 
 
@@ -31,10 +32,18 @@ def main(arguments: list[str]) -> int:
 
 def dispatch(command: str, rest: list[str]) -> int:
     if command == "install":
-        print(f"ready: {ensure(dev='--dev' in rest)}")
+        python = ensure(dev="--dev" in rest)
+        compiling.main(python)
+        print(f"ready: {python}")
         return 0
+    if command == "compile":
+        here = rest == [compiling.HERE]
+        return compiling.main(Path(sys.executable) if here else ensure(dev=False), here)
     if command == "up":
-        hand_over(ensure(dev=False), [str(PROJECT / "manage.py"), "up", *rest])
+        python = ensure(dev=False)
+        if not {"-h", "--help"} & set(rest):
+            compiling.in_background()
+        hand_over(python, [str(PROJECT / "manage.py"), "up", *rest])
     if command == "servers":
         print(f"ready: {servers.install()}")
         return 0

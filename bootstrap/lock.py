@@ -1,9 +1,9 @@
 """Makes the locks from pyproject.toml, for maintainers: ``make lock`` (needs uv).
 
 ``lock.txt`` holds what runs, examples included; ``lock-dev.txt`` only what the tests need on top;
-``tests/servers/lock.txt`` the model servers that tests run, and ``audit/lock.txt`` what ``make audit`` runs,
-each from the ``requirements.in`` beside it. All are universal: every platform and Python from 3.11 on, with
-the hash of every wheel.
+``tests/servers/lock.txt`` the model servers that tests run, ``audit/lock.txt`` what ``make audit`` runs, and
+``compile/lock.txt`` what compiles the proxy's hot modules, each from the ``requirements.in`` beside it. All
+are universal: every platform and Python from 3.11 on, with the hash of every wheel.
 """
 
 import re
@@ -17,6 +17,7 @@ FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parent
 ON_TOP = {FOLDER / "lock-dev.txt": "--group=dev"}
 AUDIT = FOLDER / "audit"
+COMPILE = FOLDER / "compile"
 SERVERS = PROJECT / "tests" / "servers"
 SERVERS_HEADER = "# Made by `make lock` from requirements.in; do not edit.\n"
 HEADER = "# Made by `make lock` from pyproject.toml; do not edit.\n"
@@ -37,6 +38,8 @@ def main() -> None:
         on_top.write_text(HEADER + "".join(block for block in blocks(both) if block not in known))
     audit = [uv, "pip", "compile", str(AUDIT / "requirements.in"), *OPTIONS, *upgrade]
     (AUDIT / "lock.txt").write_text(SERVERS_HEADER + compiled(audit, AUDIT / "lock.txt"))
+    tools = [uv, "pip", "compile", str(COMPILE / "requirements.in"), *OPTIONS, *upgrade]
+    (COMPILE / "lock.txt").write_text(SERVERS_HEADER + compiled(tools, COMPILE / "lock.txt"))
     servers = [uv, "pip", "compile", str(SERVERS / "requirements.in"), *OPTIONS, *upgrade]
     (SERVERS / "lock.txt").write_text(SERVERS_HEADER + compiled(servers, SERVERS / "lock.txt"))
 

@@ -8,6 +8,7 @@ error: no newer syntax, and no imports of our own above the version check.
     python3 bootstrap/run.py test               the environment with test tools, then every check
     python3 bootstrap/run.py test-long          the same environment, then the tests that take long
     python3 bootstrap/run.py run [--dev] ARGUMENTS...   the environment's Python with these arguments
+    python3 bootstrap/run.py compile            the proxy's hot modules in C, if there is a compiler
     python3 bootstrap/run.py servers            the environment of the real model servers that tests run
     python3 bootstrap/run.py audit              weaknesses of the locked packages, bill of materials
 """

@@ -55,6 +55,7 @@ os.environ.update(
     SWITCHYARD_REDIS_URL=f"unix://{REDIS_SOCKET}?db=0",
     SWITCHYARD_ALLOWED_HOSTS="127.0.0.1,localhost,testserver",
     SWITCHYARD_COLLECTED_STATIC="0",
+    SWITCHYARD_COMPILED="0",
     SWITCHYARD_DATABASE_URL=database_url,
 )
 
