@@ -15,6 +15,12 @@ COUNTERS = "sy:probe:counters"
 LAST = "sy:probe:last"
 """Hash: replica uid → JSON of the last result (:mod:`controlplane.probes.last_results`)."""
 
+RESULTS = "sy:probe:results:"
+"""Before a replica's uid: list of its last results, the newest first, each as in LAST."""
+
+MOST_RESULTS = 50
+"""Kept of each replica."""
+
 _NOW = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -40,13 +46,15 @@ for _ = 1, tonumber(ARGV[at]) do
   for key = 1, 4 do
     redis.call(key == 1 and 'ZREM' or 'HDEL', KEYS[key], ARGV[at + 1])
   end
+  redis.call('DEL', KEYS[5] .. ARGV[at + 1])
   at = at + 1
 end
 return 1
 """
 )
-"""KEYS: DUE, COUNTERS, LAST, LOADS. ARGV: number of new replicas, then uid and ms from now of each; number of
-replicas due too late, then uid and the latest ms from now; number of deleted ones, then their uids."""
+"""KEYS: DUE, COUNTERS, LAST, LOADS, RESULTS. ARGV: number of new replicas, then uid and ms from now of each;
+number of replicas due too late, then uid and the latest ms from now; number of deleted ones, then their
+uids."""
 
 CLAIM = (
     _NOW
@@ -83,22 +91,34 @@ return begun
 """A batch begins: leases still held are made as long as the probes may take. KEYS: DUE. ARGV: uid, lease,
 ms from now, of each. Returns now in ms, then uid and new lease of each replica that is still ours."""
 
-RECORD_RESULT = (
+RECORD_RESULTS = (
     _NOW
     + """
-local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
-if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
-redis.call('ZADD', KEYS[1], now + tonumber(ARGV[3]), ARGV[1])
-redis.call('HSET', KEYS[2], ARGV[1], ARGV[4])
-redis.call('HSET', KEYS[3], ARGV[1], string.format('%d', now) .. ' ' .. ARGV[5])
-if ARGV[6] == '' then
-  redis.call('HDEL', KEYS[4], ARGV[1])
-else
-  redis.call('HSET', KEYS[4], ARGV[1], string.format('%d', now - tonumber(ARGV[7])) .. ' ' .. ARGV[6])
+local recorded = 0
+for at = 1, #ARGV, 7 do
+  local uid = ARGV[at]
+  local score = redis.call('ZSCORE', KEYS[1], uid)
+  if score and tonumber(score) == tonumber(ARGV[at + 1]) then
+    redis.call('ZADD', KEYS[1], now + tonumber(ARGV[at + 2]), uid)
+    if ARGV[at + 3] ~= '' then redis.call('HSET', KEYS[2], uid, ARGV[at + 3])
+    else redis.call('HDEL', KEYS[2], uid) end
+    local result = string.format('%d', now) .. ' ' .. ARGV[at + 4]
+    redis.call('HSET', KEYS[3], uid, result)
+    redis.call('LPUSH', KEYS[5] .. uid, result)
+    redis.call('LTRIM', KEYS[5] .. uid, 0, """
+    + str(MOST_RESULTS - 1)
+    + """)
+    if ARGV[at + 5] == '' then redis.call('HDEL', KEYS[4], uid)
+    else
+      local read_at = string.format('%d', now - tonumber(ARGV[at + 6]))
+      redis.call('HSET', KEYS[4], uid, read_at .. ' ' .. ARGV[at + 5])
+    end
+    recorded = recorded + 1
+  end
 end
-return 1
+return recorded
 """
 )
-"""A result goes on record. KEYS: DUE, COUNTERS, LAST, LOADS. ARGV: uid, lease, ms until due again, counters,
-last result, load report (empty: none), its age in ms. Returns 0, and changes
-nothing, when the claim is no longer ours."""
+"""Results go on record. KEYS: DUE, COUNTERS, LAST, LOADS, RESULTS. ARGV, of each: uid, lease, ms until due
+again, counters (empty: none, all begin again), last result, load report (empty: none), its age in ms. Returns
+how many were recorded; of those whose claim is no longer ours nothing changes."""

@@ -3,7 +3,7 @@
 Kept in Redis only. Gone after a flush, until the replica has been probed again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import redis
@@ -40,13 +40,37 @@ def encode(*, latency_s: float, passed: bool, answer: str) -> str:
     return msgspec.json.encode(_Stored(ms=round(latency_s * 1000, 1), passed=passed, words=answer)).decode()
 
 
-def read(client: "redis.Redis") -> dict[str, LastProbe]:
-    """All last results by replica uid. Raises redis.RedisError."""
+class UnopenedResults(Mapping[str, LastProbe]):
+    """By replica uid; each is decoded when somebody asks for it, which of ten thousand few are."""
+
+    def __init__(self, now: tuple[int, int], stored: Mapping[bytes, bytes]) -> None:
+        self._now = now
+        self._stored = stored
+
+    def has_failed(self, uid: str) -> bool:
+        """Whether it has a last result, and that is a failure, or cannot be read."""
+        text = self._stored.get(uid.encode())
+        return text is not None and b'"passed":true,' not in text
+
+    def __getitem__(self, uid: str) -> LastProbe:
+        result = decode(self._now, self._stored[uid.encode()])
+        if result is None:
+            raise KeyError(uid)
+        return result
+
+    def __iter__(self) -> Iterator[str]:
+        return (uid.decode() for uid in self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
+
+
+def read_unopened(client: "redis.Redis") -> UnopenedResults:
+    """All last results. Raises redis.RedisError."""
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
     pipeline.hgetall(keys.LAST)
-    now, stored = pipeline.execute()
-    return decode(now, stored)
+    return UnopenedResults(*pipeline.execute())
 
 
 def read_of(client: "redis.Redis", uids: Sequence[str]) -> dict[str, LastProbe]:
@@ -57,25 +81,19 @@ def read_of(client: "redis.Redis", uids: Sequence[str]) -> dict[str, LastProbe]:
     pipeline.time()
     pipeline.hmget(keys.LAST, list(uids))
     now, stored = pipeline.execute()
-    found = {uid.encode(): text for uid, text in zip(uids, stored, strict=True) if text is not None}
-    return decode(now, found)
+    results = {uid: decode(now, text) for uid, text in zip(uids, stored, strict=True) if text is not None}
+    return {uid: result for uid, result in results.items() if result is not None}
 
 
-def decode(now: tuple[int, int], stored: dict[bytes, bytes]) -> dict[str, LastProbe]:
-    """``now``: Redis TIME. What cannot be read (another version wrote it) is left out."""
-    now_ms = now[0] * 1000 + now[1] // 1000
-    results = {}
-    for uid, text in stored.items():
-        at_ms, _, body = text.partition(b" ")
-        try:
-            result = msgspec.json.decode(body, type=_Stored)
-            age_s = max(now_ms - int(at_ms), 0) / 1000
-        except (msgspec.MsgspecError, ValueError):
-            continue
-        results[uid.decode()] = LastProbe(
-            age_s=age_s, latency_ms=result.ms, passed=result.passed, answer=result.words
-        )
-    return results
+def decode(now: tuple[int, int], text: bytes) -> LastProbe | None:
+    """``now``: Redis TIME. ``None``: it cannot be read, as another version wrote it."""
+    at_ms, _, body = text.partition(b" ")
+    try:
+        result = msgspec.json.decode(body, type=_Stored)
+        age_s = max(now[0] * 1000 + now[1] // 1000 - int(at_ms), 0) / 1000
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    return LastProbe(age_s=age_s, latency_ms=result.ms, passed=result.passed, answer=result.words)
 
 
 def read_loads(client: "redis.Redis") -> dict[str, ReportedLoad]:

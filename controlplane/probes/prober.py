@@ -1,44 +1,46 @@
-"""Prober: probes many replicas at once and yields each result as it comes.
+"""Prober: probes many replicas at once and hands over each result as it comes.
 
-A probe is a request of its own on a fresh connection, with a time limit of its own; redirects are not
-followed and at most MAX_BODY_BYTES of a response are read. The address policy judges what a name has been
-resolved to, and again each address that is dialled.
+A probe is a request of its own with a time limit of its own (:mod:`.time_limit`); redirects are not followed
+and at most MAX_BODY_BYTES of a response are read. Over plain HTTP connections are kept between probes
+(:mod:`.http_client`); over TLS, and for trials, each has a fresh one. The address policy judges what a name
+has been resolved to, and again each address that is dialled.
 
-The event loop runs in a thread of its own, so that whoever takes the results may block (on a database,
-say) without the clock of a single probe running on meanwhile.
+Everything is sent by the process's one loop (:mod:`.probe_loop`).
 """
 
 import asyncio
 import contextlib
-import dataclasses
 import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 from yarl import URL
 
+from controlplane.probes.http_client import NotHttp, ProbeClient
+from controlplane.probes.probe_loop import probe_loop
+from controlplane.probes.time_limit import ProberLate, TimeLimit
 from routing.contract import address_policy
 from routing.contract.addresses import BaseUrl, parse_base_url
 from routing.contract.load_report import ReportedLoad
 from routing.contract.metrics_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
 from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
-from routing.contract.probe_result import MAX_BODY_BYTES, ProbeResult, down, result_of_error
+from routing.contract.probe_result import MAX_BODY_BYTES, ProbeResult, down, own_fault, result_of_error
 from routing.contract.table import Tls
 from routing.tls.certificate_names import fetch_certificate_names
 from routing.tls.context_cache import CaBundleError, TlsContextCache
 from routing.tls.credentials import CredentialError, Credentials, redact_token
 from routing.tls.errors import describe_tls_error, is_name_mismatch
 
-MOST_AT_ONCE = 50
 OVERDUE_S = 30.0
 """So much later than their time limits say, probes are given up as hanging."""
 
@@ -55,12 +57,14 @@ class ReplicaProbe:
     has_passed: bool
     wait_s: float = 0.0
     """Until it is due."""
+    begin_within_s: float = float("inf")
+    """Later than this nobody waits for its result any more (its claim has run out): it is not sent."""
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
     """Reference to the bearer token that it requires; empty: none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplicaProbeResult:
     """What a round found. ``took_s``: of the request that decided it, connecting included."""
 
@@ -71,29 +75,52 @@ class ReplicaProbeResult:
     """Load from its metrics page; ``None``: the page was not read."""
     load_at: float = 0.0
     """When that came, by the monotonic clock."""
+    late_s: float = 0.0
+    """How much later than due it was sent."""
 
     def load_now(self) -> ReportedLoad | None:
         """The same with its age."""
         return self.load and replace(self.load, age_s=max(time.monotonic() - self.load_at, 0.0))
 
 
-class _Crashed:
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
 class ProbesOverdue(Exception):
     """Probes have not ended long after their own time limits: something waits without one."""
 
 
-def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
-    """Ask all of them, at most MOST_AT_ONCE at a time; exactly one finding each, in order of arrival.
+class NotSent(NamedTuple):
+    """A probe that this process did not get to in time, or that failed for a reason of its own."""
 
-    Raises ProbesOverdue.
-    """
-    results: SimpleQueue[ReplicaProbeResult | _Crashed] = SimpleQueue()
-    # A thread left in a name lookup that never ends must not keep the process from exiting.
-    Thread(target=_run, args=(questions, results), name="probes", daemon=True).start()
+    uid: str
+    error: BaseException | None = None
+
+
+ProbingOutcome = ReplicaProbeResult | NotSent
+Deliver = Callable[[ProbingOutcome], None]
+"""Called on the loop: it must not block."""
+
+
+def send(questions: Sequence[ReplicaProbe], deliver: Deliver) -> None:
+    """Ask all of them when each is due; exactly one outcome each, in order of arrival. Returns at once."""
+    probes = probe_loop()
+    asked_at = time.monotonic()
+
+    def begin() -> None:
+        for question in questions:
+            work = partial(_probe, question, asked_at, deliver)
+            # Begun when it is due, not before: most wait for most of a second.
+            wait_s = asked_at + question.wait_s - time.monotonic()
+            if wait_s <= 0:
+                probes.begin(work)
+            else:
+                probes.loop.call_later(wait_s, probes.begin, work)
+
+    probes.call(begin)
+
+
+def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
+    """Ask all of them and wait for the findings. Raises ProbesOverdue."""
+    results: SimpleQueue[ProbingOutcome] = SimpleQueue()
+    send(questions, results.put)
     limit_s = _limit_s(questions)
     ends = time.monotonic() + limit_s
     for number in range(len(questions)):
@@ -102,23 +129,51 @@ def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
         except Empty:
             missing = len(questions) - number
             raise ProbesOverdue(f"{missing} probes have not ended after {limit_s:.0f} s") from None
-        if isinstance(result, _Crashed):
+        if isinstance(result, ReplicaProbeResult):
+            yield result
+        elif result.error is not None:
             raise result.error
-        yield result
 
 
 def _limit_s(questions: Sequence[ReplicaProbe]) -> float:
-    """By when all have ended, by their own time limits: two probes each, in as many rounds as there are."""
-    rounds = -(-len(questions) // MOST_AT_ONCE)
+    """By when all have ended, by their own time limits: two probes each."""
     longest_s = max((each.wait_s + 2 * each.checks.timeout_s for each in questions), default=0.0)
-    return rounds * longest_s + OVERDUE_S
+    return longest_s + OVERDUE_S
 
 
-def _run(questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeResult | _Crashed]") -> None:
+async def _probe(question: ReplicaProbe, asked_at: float, deliver: Deliver) -> None:
+    waited_s = time.monotonic() - asked_at
+    if waited_s > question.begin_within_s:
+        deliver(NotSent(question.uid))
+        return
     try:
-        asyncio.run(_probe_all(questions, results))
+        finding = await _round(question)
     except BaseException as error:
-        results.put(_Crashed(error))
+        deliver(NotSent(question.uid, error))
+        if not isinstance(error, Exception):
+            raise
+    else:
+        finding.late_s = max(waited_s - question.wait_s, 0.0)
+        deliver(finding)
+
+
+@lru_cache(maxsize=1)
+def _client() -> ProbeClient:
+    return ProbeClient(_addresses, probe_loop().most_kept)
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """Addresses that may be dialled: of an IP address it is the one. Raises OSError, also DeniedAddress."""
+    address_policy.in_force().refuse_host(host, port)
+    try:
+        return [ipaddress.ip_address(host).compressed]
+    except ValueError:
+        pass
+    infos = await _look_up(host, port, socket.AF_UNSPEC)
+    found = tuple(dict.fromkeys(str(info[4][0]) for info in infos))
+    if not found:
+        raise OSError(f"{host} has no address")
+    return list(address_policy.in_force().permitted(host, found, port))
 
 
 def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
@@ -136,37 +191,16 @@ def new_session(traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSes
     )
 
 
-_CONTEXTS = TlsContextCache()
-"""Of this process: loops that probe at the same time share them."""
-_CREDENTIALS = Credentials()
-"""As well."""
-
-
-async def _probe_all(
-    questions: Sequence[ReplicaProbe], results: "SimpleQueue[ReplicaProbeResult | _Crashed]"
-) -> None:
-    slots = asyncio.Semaphore(MOST_AT_ONCE)
-    async with new_session() as session:
-
-        async def ask(question: ReplicaProbe) -> None:
-            await asyncio.sleep(question.wait_s)
-            async with slots:
-                results.put(await _round(session, question))
-
-        async with asyncio.TaskGroup() as tasks:
-            for question in questions:
-                tasks.create_task(ask(question))
-
-
-async def _round(session: aiohttp.ClientSession, question: ReplicaProbe) -> ReplicaProbeResult:
+async def _round(question: ReplicaProbe) -> ReplicaProbeResult:
     if question.checks.load is None:
-        return await _health(session, question)
+        return await _health(question)
     # At the same time: a page that is slow to come, or does not, costs the verdict LOAD_PAGE_S at most.
-    finding, (load, at) = await asyncio.gather(_health(session, question), _load(session, question))
-    return dataclasses.replace(finding, load=load, load_at=at)
+    finding, (load, at) = await asyncio.gather(_health(question), _load(question))
+    finding.load, finding.load_at = load, at
+    return finding
 
 
-async def _load(session: aiohttp.ClientSession, question: ReplicaProbe) -> tuple[ReportedLoad, float]:
+async def _load(question: ReplicaProbe) -> tuple[ReportedLoad, float]:
     """The replica's load report, or why there is none, and when it was read."""
     checks = question.checks
     page = checks.load
@@ -174,42 +208,62 @@ async def _load(session: aiohttp.ClientSession, question: ReplicaProbe) -> tuple
     limit_s = min(checks.timeout_s, LOAD_PAGE_S)
     try:
         async with asyncio.timeout(limit_s):
-            status, body = await exchange(
-                session,
-                page.url,
-                checks.load_request,
-                question.tls,
-                question.credential,
-                most_bytes=MAX_PAGE_BYTES,
-            )
+            status, body = await _send(question, page.url, checks.load_request, MAX_PAGE_BYTES)
         load = page.judge(status, body)
-    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+    except (*_FAILURES, TimeoutError) as error:
         load = page.silent(verdict_of(error, limit_s).words)
     return load, time.monotonic()
 
 
-async def _health(session: aiohttp.ClientSession, question: ReplicaProbe) -> ReplicaProbeResult:
+async def _health(question: ReplicaProbe) -> ReplicaProbeResult:
     checks = question.checks
     kind = checks.first(question.has_passed)
-    finding = await _ask(session, question, kind)
+    finding = await _ask(question, kind)
     if checks.needs_liveness(kind, finding.verdict):
-        alive = await _ask(session, question, "liveness")
+        alive = await _ask(question, "liveness")
         return ReplicaProbeResult(question.uid, conclude(finding.verdict, alive.verdict), finding.took_s)
     return finding
 
 
-async def _ask(session: aiohttp.ClientSession, question: ReplicaProbe, kind: ProbeKind) -> ReplicaProbeResult:
+async def _ask(question: ReplicaProbe, kind: ProbeKind) -> ReplicaProbeResult:
     checks = question.checks
     began = time.perf_counter()
     try:
-        async with asyncio.timeout(checks.timeout_s):
-            status, body = await exchange(
-                session, question.url, checks.requests[kind], question.tls, question.credential
-            )
+        async with TimeLimit(probe_loop().meter, checks.timeout_s):
+            status, body = await _send(question, question.url, checks.requests[kind], MAX_BODY_BYTES)
         verdict = checks.judge(kind, status, body)
-    except (OSError, TimeoutError, aiohttp.ClientError) as error:
+    except ProberLate:
+        verdict = own_fault(f"no response in {checks.timeout_s:.1f} s, but the prober itself was late")
+    except (*_FAILURES, TimeoutError) as error:
         verdict = verdict_of(error, checks.timeout_s)
     return ReplicaProbeResult(question.uid, verdict, time.perf_counter() - began)
+
+
+_FAILURES = (OSError, EOFError, NotHttp, aiohttp.ClientError)
+
+
+async def _send(
+    question: ReplicaProbe, base_url: str, request: ProbeRequest, most_bytes: int
+) -> tuple[int, bytes]:
+    """Raises one of _FAILURES."""
+    target = _target(base_url)
+    if target.scheme != "http":
+        async with new_session() as session:
+            return await exchange(
+                session, base_url, request, question.tls, question.credential, most_bytes=most_bytes
+            )
+    bearer = _bearer(question.credential) if question.credential else b""
+    status, body = await _client().exchange(target, request, bearer, most_bytes)
+    return status, redact_token(body, bearer) if bearer and status >= 400 else body
+
+
+_target = lru_cache(maxsize=32768)(parse_base_url)
+
+
+_CONTEXTS = TlsContextCache()
+"""Of this process: loops that probe at the same time share them."""
+_CREDENTIALS = Credentials()
+"""As well."""
 
 
 async def exchange(

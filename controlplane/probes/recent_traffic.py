@@ -4,7 +4,7 @@ A saturated replica is slow to answer probes. While it serves live traffic, prob
 not take it down; without news of its traffic for RECENT_TRAFFIC_S, they do again. Kept in Redis.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import redis
 
@@ -22,12 +22,13 @@ def store(pipeline: "redis.client.Pipeline", answered_ms: Mapping[str, int]) -> 
         pipeline.expire(RECENT_TRAFFIC_KEY, int(RECENT_TRAFFIC_S) + 1)
 
 
-def is_answering(client: "redis.Redis", uid: str) -> bool:
-    """Whether the replica answered live traffic within RECENT_TRAFFIC_S. Raises redis.RedisError."""
+def answering(client: "redis.Redis", uids: Sequence[str]) -> set[str]:
+    """Those that answered live traffic within RECENT_TRAFFIC_S. Raises redis.RedisError."""
+    if not uids:
+        return set()
     pipeline = client.pipeline(transaction=False)
     pipeline.time()
-    pipeline.hget(RECENT_TRAFFIC_KEY, uid)
+    pipeline.hmget(RECENT_TRAFFIC_KEY, list(uids))
     (seconds, microseconds), answered = pipeline.execute()
-    if answered is None:
-        return False
-    return int(seconds) * 1000 + int(microseconds) // 1000 - int(answered) <= RECENT_TRAFFIC_S * 1000
+    oldest = int(seconds) * 1000 + int(microseconds) // 1000 - RECENT_TRAFFIC_S * 1000
+    return {uid for uid, at in zip(uids, answered, strict=True) if at is not None and int(at) >= oldest}

@@ -8,26 +8,28 @@ of threads. Those below say from when on a task hangs (:mod:`controlplane.celery
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 
 import redis
-from celery import shared_task
+from celery import Task, shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
 from controlplane.datastores import task_queue
 from controlplane.datastores.redis import client as redis_client
-from controlplane.observability.metrics import LOAD_PAGES, PROBE_LATENESS
 from controlplane.observability.outages import Outages
-from controlplane.probes import prober, result_handler, schedule, targets
+from controlplane.probes import prober, recorder, result_handler, schedule, targets
+from controlplane.probes.reconciled_schedule import ReconciledSchedule
 
-BATCH = 50
-"""Replicas that one task probes."""
+BATCH = 500
+"""Replicas that one task takes on."""
 EXPIRES_S = 60
 """A batch nobody took by then is dropped unread. Its claims ran out long before, by the clock of Redis;
 this limit is judged by the hosts' own clocks and therefore wide."""
+
+Load = Callable[[Sequence[str]], dict[str, targets.DueReplica]]
 
 logger = logging.getLogger(__name__)
 outages = Outages(logger)
@@ -42,62 +44,57 @@ rng = Random()
     time_limit=90,
 )
 def tick() -> None:
-    """Hand replicas that are due before the next tick to workers, in batches."""
+    """Hand replicas that are due to workers, in batches."""
     with log_outages():
         client = redis_client()
-        schedule.reconcile(client, targets.timings(), rng)
-        # Where workers do not keep up, more batches would not be probed either: what is due stays due.
-        claims = [] if task_queue.is_full() else schedule.claim(client)
-        for first in range(0, len(claims), BATCH):
-            batch = claims[first : first + BATCH]
-            probe_batch.apply_async((batch,), expires=EXPIRES_S, retry=False)
+        # What is due first: to compare rows and schedule may take a while.
+        _hand_out(client)
+        if _known.reconcile(client, rng):
+            _hand_out(client)
         for what in ("Redis", "the database", "the task queue"):
             outages.back(what)
 
 
+def _hand_out(client: "redis.Redis") -> None:
+    # Where workers do not keep up, more batches would not be probed either: what is due stays due.
+    claims = [] if task_queue.is_full() else schedule.claim(client)
+    for first in range(0, len(claims), BATCH):
+        batch = claims[first : first + BATCH]
+        probe_batch.apply_async((batch,), expires=EXPIRES_S, retry=False)
+
+
+_known = ReconciledSchedule()
+
+
 @shared_task(
+    bind=True,
     name="controlplane.probes.tasks.probe_batch",
     ignore_result=True,
     acks_late=True,
     soft_time_limit=240,
     time_limit=300,
 )
-def probe_batch(claims: list[tuple[str, int, int]]) -> None:
-    """Probe the replicas of these claims (uid, lease, ms until due) and record each result as it comes."""
+def probe_batch(self: "Task[..., None]", claims: list[tuple[str, int, int]]) -> None:
+    """Take on the probes of these claims (uid, lease, ms until due): this process's loop sends them, and its
+    recorder records each result as it comes. Called directly, by no worker, it does all that itself.
+    """
     with log_outages():
-        _probe([schedule.Claim(*claim) for claim in claims])
+        owned = [schedule.Claim(*claim) for claim in claims]
+        if self.request.called_directly:
+            recorder.probe_and_record(_begin(owned, targets.load), rng)
+        else:
+            recorder.recorder(log_outages, rng).follow(_begin(owned, _cache.load))
 
 
-def _probe(claims: list[schedule.Claim]) -> None:
+_cache = targets.TargetCache()
+
+
+def _begin(claims: list[schedule.Claim], load: Load) -> recorder.Batch:
     client = redis_client()
-    found = targets.load([claim.uid for claim in claims])
+    found = load([claim.uid for claim in claims])
     longest_s = {uid: target.timing.longest_s for uid, target in found.items()}
     active = schedule.begin(client, claims, longest_s)
-    for claim in active.values():
-        PROBE_LATENESS.observe(claim.late_s)
-    counters = result_handler.read_counters(client, list(active))
-    questions = [
-        prober.ReplicaProbe(
-            uid,
-            found[uid].url,
-            found[uid].checks,
-            found[uid].has_passed,
-            claim.wait_s,
-            found[uid].tls,
-            found[uid].credential,
-        )
-        for uid, claim in active.items()
-    ]
-    for finding in prober.probe(questions):
-        uid = finding.uid
-        if finding.load is not None:
-            LOAD_PAGES.labels("nothing" if finding.load.problem else "figures").inc()
-        try:
-            with log_outages():
-                result_handler.handle(client, found[uid], active[uid].lease, counters[uid], finding, rng)
-        except Exception:
-            # One replica's trouble must not cost the others of its batch their results.
-            logger.exception("the probe of %s could not be recorded", found[uid].name)
+    return recorder.Batch(found, active, result_handler.read_counters(client, list(active)))
 
 
 @contextmanager

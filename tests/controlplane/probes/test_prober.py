@@ -1,5 +1,6 @@
 """What a probe does to a replica and what it makes of the answer, over real sockets."""
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.probes import prober
-from controlplane.probes.prober import MOST_AT_ONCE, ProbesOverdue, ReplicaProbe, ReplicaProbeResult, probe
+from controlplane.probes.probe_loop import probe_loop
+from controlplane.probes.prober import ProbesOverdue, ReplicaProbe, ReplicaProbeResult, probe
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
 from routing.contract.table import ApiProtocol
@@ -119,17 +121,22 @@ def test_redirects_are_not_followed(server: HttpServer) -> None:
     assert words(finding)[:2] == (False, "unready")
 
 
-def test_each_probe_has_a_connection_of_its_own(server: HttpServer) -> None:
-    ask(*(question(server.url, f"u{number}") for number in range(5)))
-    ask(question(server.url))
-    assert (server.connections, len(server.requests)) == (6, 6)
-
-
-def test_concurrency_is_bounded(server: HttpServer) -> None:
+def test_concurrency_is_bounded(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_loop(), "most_at_once", 10)
     server.answer = servers.slowly(0.1)
-    found = ask(*(question(server.url, f"u{number}") for number in range(MOST_AT_ONCE + 20)))
-    assert len({finding.uid for finding in found if finding.verdict.passed}) == MOST_AT_ONCE + 20
-    assert 1 < server.most_waiting <= MOST_AT_ONCE
+    found = ask(*(question(server.url, f"u{number}") for number in range(30)))
+    assert len({finding.uid for finding in found if finding.verdict.passed}) == 30
+    assert 1 < server.most_waiting <= 10
+
+
+def test_one_that_waited_until_nobody_wants_its_result_is_not_sent(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe_loop(), "most_at_once", 1)
+    server.answer = servers.slowly(0.4)
+    late = dataclasses.replace(question(server.url, "late"), begin_within_s=0.2)
+    assert [finding.uid for finding in ask(question(server.url, "first"), late)] == ["first"]
+    assert len(server.requests) == 1
 
 
 def test_a_failed_readiness_probe_is_followed_by_a_liveness_probe(server: HttpServer) -> None:
@@ -170,7 +177,7 @@ def test_whoever_takes_results_slowly_makes_no_probe_time_out(server: HttpServer
 def test_probes_that_never_end_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when a thread hangs where no time limit reaches."""
     monkeypatch.setattr(prober, "OVERDUE_S", 0.2)
-    monkeypatch.setattr(prober, "_run", lambda questions, results: None)
+    monkeypatch.setattr(prober, "send", lambda *arguments: None)
     with pytest.raises(ProbesOverdue, match="2 probes have not ended after 0 s"):
         ask(*(question("http://127.0.0.1:9", f"u{n}", timeout_s=0.05) for n in range(2)))
 

@@ -95,7 +95,7 @@ def test_after_a_flush_rows_stay_and_probing_resumes(
     assert state(replica)[0] == "ready"
     one_round(redis_client)
     assert len(server.requests) == 2
-    assert last_results.read(redis_client)[str(replica.uid)].passed
+    assert last_results.read_of(redis_client, [str(replica.uid)])[str(replica.uid)].passed
 
 
 def answers_live_traffic(redis_client: "redis.Redis", replica: Replica) -> None:
@@ -114,7 +114,7 @@ def test_timeouts_do_not_take_down_a_replica_that_answers_live_traffic(
         answers_live_traffic(redis_client, replica)
         one_round(redis_client)
     assert state(replica)[0] == "ready"
-    words = last_results.read(redis_client)[str(replica.uid)].words
+    words = last_results.read_of(redis_client, [str(replica.uid)])[str(replica.uid)].words
     assert words == "no response in 0.1 s, but it answers live traffic"
     redis_client.delete(recent_traffic.RECENT_TRAFFIC_KEY)
     one_round(redis_client)
