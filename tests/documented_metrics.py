@@ -55,6 +55,8 @@ def of_proxy() -> list[Row]:
     load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
     replica = ReplicaCounters(uid="u", name="a", reported=load)
     fleet = FleetCounters(name="echo", replicas=[replica], not_continued={"memory": 1})
+    fleet.second_attempts, fleet.not_sent_twice = {"won": 1}, {"budget": 1}
+    fleet.fallbacks, fleet.no_fallback = {"other": {"no_place": 1}}, {"budget": 1}
     key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
     view = WorkerStatus(0, os.getpid(), True, 0, report, 0.5)

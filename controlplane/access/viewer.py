@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from controlplane.access.grants import Access
+from controlplane.access.roles import Role
 
 UNSEEN = "a fleet that you may not see"
 
@@ -40,6 +41,13 @@ def seen_fleets() -> frozenset[str] | None:
 def may_see(fleet: str) -> bool:
     seen = seen_fleets()
     return seen is None or fleet in seen
+
+
+def has_role(fleet: str, role: Role) -> bool:
+    """Whether who asks has this role there, or a higher one. Nobody but over HTTP: all of them."""
+    access = _current.get()
+    names = None if access is None else access.fleet_names(role)
+    return names is None or fleet in names
 
 
 def fleet_in_words(fleet: str) -> str:

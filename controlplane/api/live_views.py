@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from redis.exceptions import RedisError
-from rest_framework import exceptions, serializers
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.api import live
 from controlplane.api.base import ApiView
 from controlplane.api.openapi_operations import reads
+from controlplane.api.redis_unavailable import redis_needed
 from controlplane.api.serializers.common import ReadOnlySerializer
-from controlplane.datastores.redis_gate import gate
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named
 
@@ -19,11 +18,6 @@ from controlplane.services.lookup import fleet_named
 class LiveSerializer(ReadOnlySerializer):
     age_s = serializers.FloatField(allow_null=True, help_text="Age of the frame; null: there is none.")
     frame = serializers.JSONField(help_text="The frame that pages get once a second; null: there is none.")
-
-
-class RedisUnavailable(exceptions.APIException):
-    status_code = 503
-    default_detail = "Redis does not answer: there are no live numbers."
 
 
 class OverviewLiveView(ApiView):
@@ -55,7 +49,5 @@ class FleetLiveView(ApiView):
 
 
 def _frame(read: Any, *args: Any) -> Response:
-    try:
+    with redis_needed():
         return Response(read(*args))
-    except RedisError as error:
-        raise RedisUnavailable(gate.words or None) from error

@@ -125,9 +125,20 @@ def changes(
     return _documented(operation, summary, (200, shape), _WRITING, (IF_MATCH, *parameters), request)
 
 
-def asks(operation: str, summary: str, request: Any, shape: Any) -> Callable[[View], View]:
-    """A question with a body: nothing is written."""
-    return _documented(operation, summary, (200, shape), (*_READING, 415), (), request)
+def asks(
+    operation: str, summary: str, request: Any, shape: Any, *, live: bool = False
+) -> Callable[[View], View]:
+    """A question by POST: no setting is written. ``live``: it needs Redis."""
+    errors = (*_READING, 415, 503) if live else (*_READING, 415)
+    return _documented(operation, summary, (200, shape), errors, (), request)
+
+
+def carries_out(
+    operation: str, summary: str, request: Any, shape: Any, *parameters: OpenApiParameter
+) -> Callable[[View], View]:
+    """A write of several objects at once, which has no ETag."""
+    errors = tuple(code for code in _WRITING if code != 412)
+    return _documented(operation, summary, (200, shape), errors, parameters, request)
 
 
 def deletes(operation: str, summary: str, *parameters: OpenApiParameter) -> Callable[[View], View]:

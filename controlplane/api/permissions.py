@@ -29,7 +29,7 @@ ASK = "Ask an administrator."
 
 
 class RoleView(APIView):
-    """A view that answers by role."""
+    # A view that answers by role. No docstring: the reference would show it at each operation.
 
     roles: ClassVar[Mapping[str, Role]] = {}
     """Method → role that it needs; where nothing is said, *read* to read and *administer* to write."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 from django.db.models import Count
 from redis.exceptions import RedisError
 
@@ -147,6 +148,7 @@ def _replica(
             for place in (live.drained_by_hand if live else [])
         ],
         "in_flight": live.in_flight if live else None,
+        "moving": msgspec.to_builtins(live.moving) if live else None,
         "learned": _learned(live.learned) if live and live.learned else None,
         "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,

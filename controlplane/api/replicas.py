@@ -88,7 +88,7 @@ class ReplicaList(ApiView):
         return _answer(result, 201, {"trial": represented(found) if found else None})
 
 
-OPERATED = frozenset({"weight", "admin_state"})
+OPERATED = frozenset({"weight", "admin_state", "move"})
 """Fields of a replica with which traffic is steered; the others say what it is."""
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
 from controlplane.services.keys_required import SETTINGS
 from controlplane.services.token_rules import TOKEN
 from routing.balancing.strategies import registry
@@ -99,5 +100,6 @@ NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
 NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))
 ACCELERATOR_CHANGES = _request(_without(schema_of(ACCELERATOR, partial=True), "name"))
+DRAIN = _request(schema_of(DRAIN_RULES))
 TRIAL_REQUEST = _request(schema_of(TRIAL))
 HARDWARE_CHANGES = _request(_without(schema_of(HARDWARE, partial=True), "name"))

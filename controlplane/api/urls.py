@@ -6,9 +6,11 @@ from controlplane.api.accelerators import AcceleratorDetail, AcceleratorList
 from controlplane.api.audit import AuditList
 from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList, ClientKeySettings
 from controlplane.api.docs import Docs, Schema
+from controlplane.api.drains import Drains
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
+from controlplane.api.history import FleetHistoryView
 from controlplane.api.live_views import (
     ClientKeyLiveView,
     ClientKeysLiveView,
@@ -16,6 +18,7 @@ from controlplane.api.live_views import (
     OverviewLiveView,
 )
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
+from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
@@ -31,12 +34,17 @@ urlpatterns = [
     path("fleets/<str:fleet>/revisions/<int:number>/restore", RevisionRestore.as_view(), name="api-restore"),
     path("fleets/<str:fleet>/replicas", ReplicaList.as_view(), name="api-replicas"),
     path("fleets/<str:fleet>/replicas/<str:replica>", ReplicaDetail.as_view(), name="api-replica"),
+    path(
+        "fleets/<str:fleet>/replicas/<str:replica>/probes", ReplicaProbes.as_view(), name="api-replica-probes"
+    ),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
+    path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
     path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
     path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
+    path("drains", Drains.as_view(), name="api-drains"),
     path("trial-probes", TrialProbes.as_view(), name="api-trial-probes"),
     path("client-keys", ClientKeyList.as_view(), name="api-client-keys"),
     path("client-keys/live", ClientKeysLiveView.as_view(), name="api-client-keys-live"),

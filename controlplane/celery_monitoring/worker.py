@@ -18,6 +18,7 @@ from controlplane.celery_monitoring.start_checks import refuse_foreign_redis
 from controlplane.datastores import task_queue
 from controlplane.observability import metrics, metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
+from controlplane.probes import recorder
 from controlplane.publishing import redis_owner
 
 LOOP_HEARTBEAT_S = 1.0
@@ -91,7 +92,7 @@ Events.requires = (Connection, OwnRedisStep)
 @signals.celeryd_init.connect
 def _this_is_a_worker(**_: Any) -> None:
     this_process.set_role("worker")
-    this_process.hanging = running_tasks.hanging
+    this_process.hanging = lambda: running_tasks.hanging() or recorder.hanging()
 
 
 @signals.worker_init.connect

@@ -47,7 +47,9 @@ def read(path: Path) -> Draft:
         settings.apply(fleet, members)
         draft.fleets.append(fleet)
     settings.unused()
-    settings.aliases(dict(zip(groups, draft.fleets, strict=True)))
+    by_model = dict(zip(groups, draft.fleets, strict=True))
+    settings.aliases(by_model)
+    settings.fallbacks(by_model)
     for key in content:
         if key not in _SECTIONS:
             draft.note_dropped(place(f"/{key}"), key, "Switchyard has no equivalent")

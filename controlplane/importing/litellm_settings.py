@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from controlplane.importing.litellm_deployment import VERIFIED, At, Deployment
+from controlplane.importing.litellm_fallbacks import KINDS, LiteLLMFallbacks
 from controlplane.importing.model import Draft, FleetDraft, SourcedValue, SourceLocation
 from routing.contract.names import alias_problem
 from routing.contract.policy_rules import EJECTION, TIMEOUTS
@@ -13,12 +14,8 @@ _STRATEGIES = {
     "least-busy": "least_connections",
     "latency-based-routing": "least_response_time",
 }
-_NO_FALLBACK = "a request stays with its fleet; there are no fallbacks to another model"
 _REASONS = {
-    "fallbacks": _NO_FALLBACK,
-    "context_window_fallbacks": _NO_FALLBACK,
-    "content_policy_fallbacks": _NO_FALLBACK,
-    "default_fallbacks": _NO_FALLBACK,
+    "content_policy_fallbacks": "what a replica refuses for its content is refused; no other fleet is asked",
     "redis_host": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
     "redis_port": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
     "redis_password": "not needed: Switchyard has a Redis of its own (SWITCHYARD_REDIS_URL)",
@@ -109,6 +106,14 @@ class LiteLLMSettings:
             )
             fleet.fields.setdefault("served_model", model)
 
+    def fallbacks(self, fleets: Mapping[str, FleetDraft]) -> None:
+        """Which fleets serve another one's requests. Once all of them are there."""
+        read = LiteLLMFallbacks(fleets, self._draft)
+        for kind in KINDS:
+            given = self._kept.get(kind)
+            if given is not None:
+                read.apply(kind, given.value, given.place)
+
     def _strategy(self, fleet: FleetDraft, members: list[Deployment]) -> None:
         given = self._kept.get("routing_strategy")
         name = given.value if given is not None else "simple-shuffle"
@@ -193,7 +198,7 @@ class LiteLLMSettings:
 
 _APPLIED = {
     *("routing_strategy", "num_retries", "timeout", "request_timeout", "stream_timeout"),
-    *("allowed_fails", "cooldown_time", "model_group_alias"),
+    *("allowed_fails", "cooldown_time", "model_group_alias", *KINDS),
 }
 
 

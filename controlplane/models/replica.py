@@ -38,11 +38,15 @@ class Replica(models.Model):
     """Names of those of the fleet's adapters that it serves; null: all of them."""
     site = models.CharField(max_length=63, blank=True, default="")
     """Where it is; empty: near to proxies of every site."""
+    version = models.CharField(max_length=255, blank=True, default="")
+    """Of what it serves: only replicas of one version continue each other's answers."""
     credential = models.CharField(max_length=500, blank=True, default="")
     """Where the bearer token is that it wants, never it (:mod:`routing.contract.secret_references`)."""
     admin_state = models.CharField(
         max_length=12, choices=AdminStateChoice.choices, default=AdminStateChoice.ACTIVE
     )
+    move = models.BooleanField(default=False)
+    """Whether streams that can be continued are moved to other replicas, while it is not active."""
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write of an operator only: the ETag. Probing never changes it."""
     created_at = models.DateTimeField(auto_now_add=True)

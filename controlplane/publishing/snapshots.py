@@ -58,6 +58,14 @@ def current_state() -> TableState:
     return TableState.objects.order_by("pk").first() or TableState()
 
 
+def fleet_versions(epoch: int) -> dict[int, tuple[int, int]]:
+    """``(epoch, table version)`` of each fleet, in the order of their names. A fleet's grows with every write
+    that shows in its table: while it is the same, so are its rows. Read versions before rows, and what is
+    written in between is read again."""
+    found = Fleet.objects.order_by("name").values_list("pk", "table_version")
+    return {pk: (epoch, version) for pk, version in found}
+
+
 def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
     """Snapshots of these fleets, or of all (None). Four queries."""
     state = current_state()
@@ -101,7 +109,7 @@ def _replica_rows(fleet_ids: list[int]) -> Iterable[dict[str, Any]]:
     """Plain values: for 200 replicas a third of the time that model objects take."""
     rows = Replica.objects.filter(fleet_id__in=fleet_ids).order_by("fleet_id", "name")
     found: Iterable[dict[str, Any]] = rows.values(
-        *("pk", "fleet_id", "uid", "weight", "credential", "admin_state"),
+        *("pk", "fleet_id", "uid", "weight", "credential", "admin_state", "move"),
         *("hardware__name", "hardware__weight"),
         *("health__state", "health__has_passed", "health__startup_s"),
         *COPIED,
@@ -126,6 +134,7 @@ def _replica_spec(row: Mapping[str, Any], startup_s: float | None, accelerators:
         weight=1.0 if weight is None else weight,
         hardware=row["hardware__name"] or "",
         admin_state=row["admin_state"],
+        move=row["move"],
         health=row["health__state"] or "checking",
         health_source="probe",
         has_passed=bool(row["health__has_passed"]),

@@ -17,6 +17,7 @@ from controlplane.services import (
     device_memory,
     dropping,
     effective_settings,
+    fallbacks,
     fleets,
     hardware,
     policies,
@@ -55,6 +56,7 @@ def elsewhere(*, prune: bool = False) -> ExistingState:
         matches=matches,
         accelerators=[row.spec for row in Accelerator.objects.all()],
         held=[] if prune else device_memory.held(),
+        links={} if prune else fallbacks.links_of_all(),
         refused={"client_keys": _KEYS_ELSEWHERE, "keys_required": _KEYS_REQUIRED_ELSEWHERE},
     )
 
@@ -212,8 +214,9 @@ def _replicas(write: UnitOfWork, fleet: Fleet, entries: list[ReplicaEntry]) -> t
 def _settable(settings: dict[str, Any]) -> dict[str, Any]:
     """A replica's state is what its operator last said, unless the file says otherwise."""
     del settings["name"]
-    if settings["admin_state"] is None:
-        del settings["admin_state"]
+    for name in ("admin_state", "move"):
+        if settings[name] is None:
+            del settings[name]
     return settings
 
 
@@ -284,4 +287,5 @@ def _replica_entry(replica: Replica) -> ReplicaEntry:
     settings["hardware"] = settings["hardware"] or ""
     if settings["admin_state"] == Replica.AdminStateChoice.ACTIVE:
         settings["admin_state"] = None
+    settings["move"] = settings["move"] or None
     return ReplicaEntry(name=replica.name, **settings)

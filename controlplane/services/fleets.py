@@ -9,7 +9,14 @@ from django.db.models import F
 
 from controlplane.access import viewer
 from controlplane.models import Event, Fleet, TableState
-from controlplane.services import device_memory, effective_settings, replicas, revisions, table_size
+from controlplane.services import (
+    device_memory,
+    effective_settings,
+    fallbacks,
+    replicas,
+    revisions,
+    table_size,
+)
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import Conflict, FieldError
 from controlplane.services.fleet_names import FleetNames
@@ -75,6 +82,7 @@ def creatable(settings: Mapping[str, Any]) -> dict[str, Any]:
     table_size.refuse_beyond(len(kept.get("replicas", [])), "/replicas")
     sent = {f"/replicas/{index}": replica for index, replica in enumerate(kept.get("replicas", []))}
     device_memory.refuse_new(kept["name"], sent)
+    refuse(fallbacks.problems_of_new(kept, "/policy/fallback"))
     return kept
 
 
@@ -128,6 +136,7 @@ def _insert(write: UnitOfWork, kept: Mapping[str, Any]) -> Fleet:
         table_version=table_state().version_floor,
     )
     write.fleet_added(fleet)
+    write.fallbacks.policy(fleet.name, {}, fleet.policy, "/policy")
     return fleet
 
 
@@ -198,6 +207,8 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
     _check_names(kept, fleet, write.fleet_names)
     taken = _take_default(write, fleet.name) if fields.get("is_default") else []
     write.save_fleet(fleet, **fields)
+    if "protocol" in fields:
+        write.fallbacks.protocol(fleet.name)
     if {"aliases", "adapters", "match", "is_default"} & fields.keys():
         write.manifest_changed()
     write.audit("fleets.update", fleet.name, before, after)
@@ -207,7 +218,8 @@ def put(write: UnitOfWork, fleet: Fleet, kept: Mapping[str, Any]) -> list[str]:
 
 
 def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
-    """Removes the fleet with its replicas and revisions; its events stay. Raises NotFound, Stale."""
+    """Removes the fleet with its replicas and revisions; its events stay. Raises NotFound, Stale, and
+    Conflict while others fall back to it."""
     with unit_of_work(actor) as write:
         fleet = fleet_named(name, lock=True)
         check_version(f"Fleet {name}", fleet.edit_version, if_version)
@@ -218,6 +230,7 @@ def delete(name: str, actor: str, *, if_version: int | None = None) -> Change:
         before = described(fleet)
         fleet.delete()
         write.fleet_removed(fleet)
+        write.fallbacks.removed(name)
         write.audit("fleets.delete", name, before)
         write.event(Event.Kind.ADMIN, f"{actor} deleted fleet {name}", fleet=name)
         return change

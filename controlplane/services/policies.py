@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.models import Event, Fleet, PolicyRevision, Replica
-from controlplane.services import dropping, effective_settings, revisions
+from controlplane.services import dropping, effective_settings, fallbacks, revisions
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import FieldError, Invalid, NotFound
 from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import UnitOfWork, check_version, unit_of_work
-from controlplane.services.validation import accepted_policy
+from controlplane.services.validation import accepted_policy, refuse
 from routing.contract.defaults import without_defaults
 
 
@@ -42,6 +42,7 @@ def put(write: UnitOfWork, fleet: Fleet, policy: Mapping[str, Any]) -> list[str]
         return []
     summary = "; ".join(lines)
     old = fleet.policy
+    write.fallbacks.policy(fleet.name, old, policy, "")
     number = revisions.record(write, fleet, summary, policy=policy)
     write.audit("policies.change", fleet.name, old, policy)
     text = f"{write.actor} changed the policy of {fleet.name}: {summary} (revision {number})"
@@ -81,9 +82,9 @@ def revision_numbered(fleet: Fleet, number: int) -> PolicyRevision:
 
 def would_change(fleet: Fleet, revision: PolicyRevision) -> list[str]:
     """What :func:`restore` would change at this moment, one line each. Raises Invalid as it does."""
-    return _restore_lines(
-        fleet, checked_for_storage(revision.policy), _other_weights(fleet, revision.weights)
-    )
+    policy = checked_for_storage(revision.policy)
+    refuse(fallbacks.problems_now(fleet, policy, "/fallback"))
+    return _restore_lines(fleet, policy, _other_weights(fleet, revision.weights))
 
 
 def _restore_lines(
@@ -103,6 +104,7 @@ def _record_restore(
     write: UnitOfWork, fleet: Fleet, number: int, policy: Mapping[str, Any], lines: list[str]
 ) -> None:
     old = fleet.policy
+    write.fallbacks.policy(fleet.name, old, policy, "")
     summary = f"restored revision {number}: {'; '.join(lines)}"
     new_number = revisions.record(write, fleet, summary, policy=policy)
     write.audit("policies.restore", f"{fleet.name}@{number}", old, policy)

@@ -17,7 +17,7 @@ from controlplane.services.validation import accepted, immutable, refuse, unknow
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file.cross_checks import adapter_problems
 from routing.contract.fleet_file.devices import without_a_device
-from routing.contract.fleet_file.rules import REPLICA, check_replica
+from routing.contract.fleet_file.rules import MOVES_WHEN_OUT, REPLICA, check_replica
 from routing.contract.names import is_slug
 
 _NAME_STAYS = (
@@ -159,6 +159,7 @@ def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str
         fields["accelerators"] = sorted(fields["accelerators"])
     for name in _COLUMNS & fields.keys():
         fields[name] = _stored(name, fields[name])
+    _follow_admin_state(replica, fields)
     before = {name: _value(replica, name) for name in fields}
     lines = effective_settings.differences(*device_memory.in_words(before, fields), f"{replica.name}.")
     if not lines:
@@ -177,6 +178,17 @@ def put_row(write: UnitOfWork, fleet: Fleet, replica: Replica, kept: Mapping[str
         write.probe_immediately(replica)
     _write_events(write, fleet, replica, before, fields)
     return lines
+
+
+def _follow_admin_state(replica: Replica, fields: dict[str, Any]) -> None:
+    """Streams are moved away from a replica only while it is taken out. Raises Invalid."""
+    active = Replica.AdminStateChoice.ACTIVE
+    if fields.get("admin_state", replica.admin_state) != active:
+        return
+    if fields.get("move"):
+        raise Invalid([FieldError("/move", MOVES_WHEN_OUT)])
+    if replica.move:
+        fields["move"] = False
 
 
 def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = None) -> Change:
@@ -215,9 +227,15 @@ def _write_events(
     others = {name for name in after if after[name] != before[name]} - {"weight"}
     if "admin_state" in others:
         state = after["admin_state"]
-        text = f"{write.actor} {_STATE_VERBS[state]} {replica.name}"
+        moves = ", and moves its streams" if replica.move else ""
+        text = f"{write.actor} {_STATE_VERBS[state]} {replica.name}{moves}"
         write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica, state=state)
-        others.remove("admin_state")
+        others -= {"admin_state", "move"}
+    if "move" in others:
+        does = "moves" if replica.move else "stopped moving"
+        text = f"{write.actor} {does} the streams of {replica.name}, which is {replica.admin_state}"
+        write.event(Event.Kind.ADMIN, text, fleet=fleet, replica=replica, state=replica.admin_state)
+        others.remove("move")
     if others:
         lines = effective_settings.differences(
             *device_memory.in_words(

@@ -25,7 +25,8 @@ from django.utils import timezone
 
 from controlplane.access.grants import Access, access_of
 from controlplane.access.roles import Role
-from controlplane.datastores import disk_full
+from controlplane.datastores import database_away, disk_full
+from controlplane.datastores.brief_wait import brief_wait
 from controlplane.models import ApiToken, ForcedPasswordChange
 from controlplane.services import token_rules
 from controlplane.services.errors import FieldError, Forbidden, NotFound
@@ -148,7 +149,7 @@ def _under_a_former_secret(rows: QuerySet[ApiToken], token: str) -> ApiToken | N
         row = rows.filter(key_hash=key_hash(token, secret)).first()
         if row is not None:
             same = ApiToken.objects.filter(pk=row.pk, key_hash=row.key_hash)
-            _write_unless_full(partial(same.update, key_hash=key_hash(token)))
+            _write_if_possible(partial(same.update, key_hash=key_hash(token)))
             return row
     return None
 
@@ -158,19 +159,21 @@ def _target(row: ApiToken) -> str:
 
 
 def _touch(row: ApiToken) -> None:
-    """Of requests at the same moment, one writes. On a full disk none does; the token opens all the same."""
+    """Of requests at the same moment, one writes. On a full disk, or while another write goes on, none does;
+    the token opens all the same."""
     now = timezone.now()
     if row.last_used_at is None or now - row.last_used_at > USED_RESOLUTION:
         same = ApiToken.objects.filter(pk=row.pk, last_used_at=row.last_used_at)
-        if _write_unless_full(partial(same.update, last_used_at=now)):
+        if _write_if_possible(partial(same.update, last_used_at=now)):
             row.last_used_at = now
 
 
-def _write_unless_full(write: Callable[[], int]) -> int:
-    """What ``write`` answers; 0 on a full disk."""
+def _write_if_possible(write: Callable[[], int]) -> int:
+    """What ``write`` answers; 0 on a full disk, and while the database is busy with another write."""
     try:
-        return write()
+        with brief_wait():
+            return write()
     except DatabaseError as error:
-        if disk_full.sentence(error) is None:
+        if disk_full.sentence(error) is None and database_away.sentence(error) is None:
             raise
         return 0

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
 from controlplane.publishing import publisher
-from controlplane.services import device_memory, shared_hosts, table_size
+from controlplane.services import device_memory, fallbacks, shared_hosts, table_size
 from controlplane.services.errors import Conflict, PreconditionFailed
 from controlplane.services.fleet_names import FleetNames
 from controlplane.services.signals import replicas_unprobed
@@ -32,6 +32,7 @@ class UnitOfWork:
         self.confirm = confirm
         """Tokens that came with the write (:mod:`controlplane.services.confirmation`)."""
         self.hosts = shared_hosts.HostChanges()
+        self.fallbacks = fallbacks.FallbackChanges()
         self.id = uuid.uuid4().hex
         self.published: bool | None = None
         self._fleets: set[int] = set()
@@ -143,8 +144,9 @@ class UnitOfWork:
         self._grows = True
 
     def finish(self) -> None:
-        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits. Raises
-        NeedsConfirmation where fleets come to share a host that one of them exposes.
+        """Raises Conflict: too many replicas, or what is held on accelerators no longer fits; and, of what
+        fleets fall back to, Invalid, Conflict and Forbidden. Raises NeedsConfirmation where fleets come to
+        share a host that one of them exposes.
 
         A second time, with nothing written since, it reads nothing: by then a dry run's transaction is marked
         for rollback, and takes no more queries.
@@ -155,6 +157,7 @@ class UnitOfWork:
         devices, self._devices = self._devices, {}
         if devices:
             device_memory.refuse_misfits(devices, self._places)
+        self.fallbacks.refuse()
         if (sharing := self.hosts.sharing()) is not None:
             sharing.refuse_unless(self.confirm)
 

@@ -11,6 +11,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from controlplane.datastores import disk_full
 from controlplane.datastores.availability import database_state, write_refusal
+from controlplane.datastores.brief_wait import brief_wait
 from controlplane.datastores.redis import client as redis_client
 from controlplane.datastores.redis_refusal import RefusedWrite
 from controlplane.datastores.task_queue import queue_length
@@ -153,7 +154,8 @@ def read() -> tuple[InRedis | str, DatabaseFacts | str]:
     except redis.RedisError as error:
         in_redis = str(error) or type(error).__name__
     try:
-        in_database = from_database()
+        with brief_wait():
+            in_database = from_database()
     except DatabaseError as error:
         in_database = str(error) or type(error).__name__
     return in_redis, in_database

@@ -21,19 +21,19 @@ from controlplane.probes import last_results, recent_traffic
 from controlplane.publishing import installation, publisher
 from controlplane.publishing.installation import Identity, NotOurRedis
 from controlplane.telemetry import (
-    db_snapshot,
     frame_builder,
     frame_publisher,
     key_traffic,
     report_reader,
 )
-from controlplane.telemetry.db_snapshot import DbSnapshot
+from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
 from controlplane.telemetry.merge import Merged, MergeState, merge
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
+from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.report_reader import ReceivedReports
 from routing.contract.telemetry import WorkerReport
 
@@ -67,7 +67,9 @@ class Conductor:
         self._started = clock()
         self._merging = MergeState()
         self._sequence = 0
+        self._reader = DbReader()
         self._rows: DbSnapshot | None = None
+        self._quiet = QuietReplicas()
         self._outbox = FramePublisherState()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
@@ -150,7 +152,7 @@ class Conductor:
     def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
         with self._outages_logged("the database", DatabaseError):
             self._reconcile(merged)
-            self._rows = db_snapshot.read()
+            self._rows = self._reader.read()
             self._track_key_limits(self._rows, merged)
         messages = self._send_frames(received, merged)
         self._send_notices(received, merged, began)
@@ -195,8 +197,11 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            probes, reported = last_results.read(self._client), last_results.read_loads(self._client)
-            frames = frame_builder.build(self._rows, merged, probes, reported, sequence=self._sequence, at=at)
+            probes = last_results.read_unopened(self._client)
+            reported = last_results.read_loads(self._client)
+            frames = frame_builder.build(
+                *(self._rows, merged, probes, reported), sequence=self._sequence, at=at, quiet=self._quiet
+            )
             messages = frame_publisher.store(pipeline, self._outbox, frames)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()

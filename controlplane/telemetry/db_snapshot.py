@@ -1,11 +1,12 @@
 """Database snapshot: the desired state, read once a second for the frames."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from controlplane.models import Accelerator, ClientKey, Fleet, Replica, TableState
+from controlplane.models import Accelerator, ClientKey, Fleet, Replica
+from controlplane.publishing.snapshots import current_state, fleet_versions
 from routing.contract.accelerators import usable_bytes
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Locality, Policy, Queue, Serves
@@ -17,6 +18,9 @@ class AcceleratorPlacement(NamedTuple):
     accelerator: str
     request_bytes: int
     request_bytes_per_work: float
+
+
+wall_clock = time.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,10 @@ class ReplicaRow:
     admin_state: str
     health: str
     health_reason: str
-    health_for_s: float
-    """Since it entered this health."""
+    health_since: float
+    """When it entered this health, Unix seconds."""
+    move: bool = False
+    """Whether its streams are moved, while it is not active."""
     starting: bool = True
     """While it is not ready: whether it has been starting since then, as far as probes could see."""
     startup_s: float | None = None
@@ -44,6 +50,11 @@ class ReplicaRow:
     """Those of its fleet's that it serves; ``None``: all."""
     placed: list[AcceleratorPlacement] = field(default_factory=list)
     """By accelerator."""
+
+    @property
+    def health_for_s(self) -> float:
+        """Since it entered this health."""
+        return max(wall_clock() - self.health_since, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,10 @@ class FleetRow:
     locality: Locality = field(default_factory=Locality)
     serves: Serves = "auto"
     """What the policy says of how replicas serve."""
+    continues: bool = False
+    """Whether its policy continues streams."""
+    stand_ins: list[str] = field(default_factory=list)
+    """Fleets to which its policy sends requests while no replica takes them."""
     has_expose: bool = True
     """Whether it says what its clients may reach; older fleets do not."""
 
@@ -99,39 +114,100 @@ class DbSnapshot:
 
 
 def read() -> DbSnapshot:
-    """Five queries, six where there are accelerators, however many fleets. Raises django.db.Error."""
-    table = TableState.objects.order_by("id").values_list("epoch", "manifest_version").first()
-    epoch, manifest_version = table or (1, 1)
-    now = time.time()
-    fleets: dict[int, tuple[FleetRow, Policy]] = {}
-    for fleet in Fleet.objects.order_by("name"):
-        policy = with_defaults(fleet.policy, Policy)
-        row = FleetRow(
-            id=fleet.pk,
-            name=fleet.name,
-            protocol=fleet.protocol,
-            aliases=list(fleet.aliases),
-            adapters=list(fleet.adapters),
-            strategy=policy.strategy,
-            revision=fleet.revision,
-            version=f"{epoch}:{fleet.table_version}",
-            has_expose=fleet.expose is not None,
-            queue=policy.queue,
-            locality=policy.locality,
-            serves=policy.serves,
+    """Everything, read anew. Raises django.db.Error."""
+    return DbReader().read()
+
+
+class _KnownFleet(NamedTuple):
+    version: tuple[int, int]
+    """Epoch and table version that its rows were read after."""
+    row: FleetRow
+    """Without its replicas."""
+    replicas: list[ReplicaRow]
+    """Not placed yet."""
+
+
+class DbReader:
+    """Reads the database again and again. A fleet's table version grows with every write that shows in it:
+    while it has not, only the version is read. Rows that have not changed are the same objects as before.
+
+    Every ALL_EVERY_S everything is read all the same. Used by one thread.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._fleets: dict[int, _KnownFleet] = {}
+        self._all_read_at = float("-inf")
+
+    def read(self) -> DbSnapshot:
+        """Three queries, and two or three more if anything has changed. Raises django.db.Error."""
+        state = current_state()
+        now = self._clock()
+        if all_again := now - self._all_read_at >= ALL_EVERY_S:
+            self._all_read_at = now
+        versions = fleet_versions(state.epoch)
+        self._read_fleets(
+            [
+                pk
+                for pk, version in versions.items()
+                if all_again or pk not in self._fleets or self._fleets[pk].version != version
+            ],
+            versions,
         )
-        fleets[fleet.pk] = (row, policy)
-    replicas = _replicas(now)
-    accelerators = _accelerators(replica for _, replica in replicas)
-    for fleet_id, replica in replicas:
-        if fleet_id in fleets:  # else created between the two queries
-            row, policy = fleets[fleet_id]
-            limit = replica.max_concurrency
-            row.replicas.append(
-                replica if limit is not None else _with_limit(replica, policy.max_concurrency)
+        self._fleets = {pk: self._fleets[pk] for pk in versions if pk in self._fleets}
+        known = self._fleets.values()
+        accelerators, placed = _accelerators({one.id for fleet in known for one in fleet.replicas})
+        fleets = [
+            replace(fleet.row, replicas=[_placed(one, placed.get(one.id)) for one in fleet.replicas])
+            for fleet in known
+        ]
+        return DbSnapshot(str(state), fleets, _keys(), accelerators)
+
+    def _read_fleets(self, changed: Sequence[int], versions: Mapping[int, tuple[int, int]]) -> None:
+        if not changed:
+            return
+        rows = list(Fleet.objects.filter(pk__in=changed))
+        replicas = _replicas(changed)
+        for fleet in rows:
+            policy = with_defaults(fleet.policy, Policy)
+            before = self._fleets.get(fleet.pk)
+            known = {one.id: one for one in before.replicas} if before is not None else {}
+            limit = policy.max_concurrency
+            present = [_with_limit(one, limit) for one in replicas.get(fleet.pk, [])]
+            epoch = versions[fleet.pk][0]
+            self._fleets[fleet.pk] = _KnownFleet(
+                versions[fleet.pk],
+                _fleet(fleet, policy, epoch),
+                [old if (old := known.get(one.id)) == one else one for one in present],
             )
-    ordered = [row for row, _ in fleets.values()]
-    return DbSnapshot(f"{epoch}:{manifest_version}", ordered, _keys(), accelerators)
+
+
+ALL_EVERY_S = 30.0
+
+
+def _fleet(fleet: Fleet, policy: Policy, epoch: int) -> FleetRow:
+    return FleetRow(
+        id=fleet.pk,
+        name=fleet.name,
+        protocol=fleet.protocol,
+        aliases=list(fleet.aliases),
+        adapters=list(fleet.adapters),
+        strategy=policy.strategy,
+        revision=fleet.revision,
+        version=f"{epoch}:{fleet.table_version}",
+        has_expose=fleet.expose is not None,
+        queue=policy.queue,
+        locality=policy.locality,
+        serves=policy.serves,
+        continues=policy.continuation == "auto",
+        stand_ins=_stand_ins(policy),
+    )
+
+
+def _stand_ins(policy: Policy) -> list[str]:
+    if not policy.fallback_budget_percent:
+        return []
+    return [one.fleet for one in policy.fallback if "no_eligible_replica" in one.causes]
 
 
 def _keys() -> list[KeyRow]:
@@ -143,70 +219,85 @@ def _keys() -> list[KeyRow]:
     ]
 
 
-def _replicas(now: float) -> list[tuple[int, ReplicaRow]]:
-    values = Replica.objects.order_by("fleet_id", "name").values_list(
-        "fleet_id",
-        "id",
-        "uid",
-        "name",
-        "weight",
-        "hardware__weight",
-        "max_concurrency",
-        "site",
-        "adapters",
-        "admin_state",
-        "health__state",
-        "health__reason",
-        "health__since",
-        "health__starting",
-        "health__startup_s",
+def _replicas(fleet_ids: Sequence[int]) -> dict[int, list[ReplicaRow]]:
+    """By fleet, by name within."""
+    values = (
+        Replica.objects.filter(fleet_id__in=fleet_ids)
+        .order_by("fleet_id", "name")
+        .values_list(
+            "fleet_id",
+            "id",
+            "uid",
+            "name",
+            "weight",
+            "hardware__weight",
+            "max_concurrency",
+            "site",
+            "adapters",
+            "admin_state",
+            "move",
+            "created_at",
+            "health__state",
+            "health__reason",
+            "health__since",
+            "health__starting",
+            "health__startup_s",
+        )
     )
-    found = []
+    found: dict[int, list[ReplicaRow]] = {}
     for row in values:
-        fleet_id, pk, uid, name, own, hardware, limit, site, adapters, admin = row[:10]
-        health, reason, since, starting, startup_s = row[10:]
+        fleet_id, pk, uid, name, own, hardware, limit, site, adapters, admin, move, registered = row[:12]
+        health, reason, since, starting, startup_s = row[12:]
         weight = own if own is not None else hardware if hardware is not None else 1.0
-        found.append(
-            (
-                fleet_id,
-                ReplicaRow(
-                    id=pk,
-                    uid=str(uid),
-                    name=name,
-                    weight=weight,
-                    max_concurrency=limit,
-                    admin_state=admin,
-                    health=health or "checking",
-                    health_reason=reason or "",
-                    health_for_s=now - since.timestamp() if since else 0.0,
-                    starting=starting is not False,
-                    startup_s=startup_s,
-                    site=site,
-                    adapters=adapters,
-                ),
+        found.setdefault(fleet_id, []).append(
+            ReplicaRow(
+                id=pk,
+                uid=str(uid),
+                name=name,
+                weight=weight,
+                max_concurrency=limit,
+                admin_state=admin,
+                move=move,
+                health=health or "checking",
+                health_reason=reason or "",
+                health_since=since.timestamp() if since else registered.timestamp(),
+                starting=starting is not False,
+                startup_s=startup_s,
+                site=site,
+                adapters=adapters,
             )
         )
     return found
 
 
-def _accelerators(replicas: Iterable[ReplicaRow]) -> list[AcceleratorRow]:
-    """Every device; tells the replicas on it."""
+def _accelerators(
+    present: Collection[int],
+) -> tuple[list[AcceleratorRow], dict[int, list[AcceleratorPlacement]]]:
+    """Every device, and where these replicas are, by their ids. A query, two if there are devices."""
     devices = list(Accelerator.objects.order_by("name"))
     held = dict.fromkeys((device.name for device in devices), 0)
-    rows = {replica.id: replica for replica in replicas} if devices else {}
+    placed: dict[int, list[AcceleratorPlacement]] = {}
     links = Replica.accelerators.through.objects.order_by("accelerator__name").values_list(
         *("accelerator__name", "replica_id", "replica__memory_bytes"),
         *("replica__request_bytes", "replica__request_bytes_per_work"),
     )
     for name, replica_id, memory, fixed, per_work in links if devices else ():
-        if name in held and replica_id in rows:  # else made between the queries
+        if name in held and replica_id in present:  # else made between the queries
             held[name] += memory or 0
-            rows[replica_id].placed.append(AcceleratorPlacement(name, fixed, per_work))
-    return [
+            placed.setdefault(replica_id, []).append(AcceleratorPlacement(name, fixed, per_work))
+    rows = [
         AcceleratorRow(device.name, device.memory_bytes, usable_bytes(device.spec), held[device.name])
         for device in devices
     ]
+    return rows, placed
+
+
+def _placed(replica: ReplicaRow, places: list[AcceleratorPlacement] | None) -> ReplicaRow:
+    return replica if places is None else replace(replica, placed=places)
 
 
 def _with_limit(replica: ReplicaRow, limit: int | None) -> ReplicaRow:
-    return replace(replica, max_concurrency=limit) if limit is not None else replica
+    """``limit``: of its fleet, for one that has none of its own."""
+    if limit is None or replica.max_concurrency is not None:
+        return replica
+    return replace(replica, max_concurrency=limit)

@@ -27,7 +27,10 @@ class ReplicaDelta:
     picked: int = 0
     succeeded: int = 0
     failed: int = 0
+    output_tokens: int = 0
     latency: SparseSketch = field(default_factory=dict)
+    first_byte: SparseSketch = field(default_factory=dict)
+    """Seconds from the request to the first byte of the replica's response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class FleetDelta:
     queue: QueueDelta = field(default_factory=QueueDelta)
     affinity: AffinityDelta = field(default_factory=AffinityDelta)
     site: SiteDelta = field(default_factory=SiteDelta)
+    fell_back: dict[str, int] = field(default_factory=dict)
+    """Another fleet → requests that it served in this one's place, and counts as its own."""
     replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
 
 
@@ -136,8 +141,17 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
             stayed=_grown(older.stayed if older else 0, newer.stayed),
             spilled=_grown(older.spilled if older else 0, newer.spilled),
         ),
+        fell_back=_fell_back(older, newer),
         replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
     )
+
+
+def _fell_back(older: FleetCounters | None, newer: FleetCounters) -> dict[str, int]:
+    before = older.fallbacks if older else {}
+    return {
+        to: _grown(sum(before.get(to, {}).values()), sum(causes.values()))
+        for to, causes in newer.fallbacks.items()
+    }
 
 
 def _queue(older: FleetCounters | None, newer: FleetCounters) -> QueueDelta:
@@ -157,7 +171,9 @@ def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDe
         picked=newer.picked - (older.picked if older else 0),
         succeeded=_grown(older.succeeded if older else 0, newer.succeeded),
         failed=_grown(older.failed if older else 0, newer.failed),
+        output_tokens=_grown(older.output_tokens if older else 0, newer.output_tokens),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
+        first_byte=sketch.subtract(newer.first_byte, older.first_byte if older else {}),
     )
 
 

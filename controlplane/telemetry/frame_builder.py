@@ -9,6 +9,7 @@ from controlplane.telemetry import (
     key_traffic,
     learned_service,
     prediction_accuracy,
+    quiet_replicas,
     reported_load,
     state_text,
 )
@@ -21,19 +22,25 @@ from controlplane.telemetry.frames import (
     ClientKeysFrame,
     ColdLive,
     DrainedAt,
+    FallbackLive,
     FleetFrame,
     FleetSummary,
+    MovingLive,
     OverviewFrame,
     Point,
     QueueLive,
     ReplicaLive,
     SiteLive,
+    StayingLive,
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
 from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.queues import missing_replicas
+from controlplane.telemetry.quiet_replicas import QuietReplicas
+from controlplane.telemetry.second_attempts import second_attempts
 from routing.contract.load_report import ReportedLoad, younger
+from routing.contract.moving import STAYS
 from routing.contract.policy import Queue
 from routing.contract.startup import expected_duration
 from routing.contract.table import Version, unserved_adapters
@@ -56,14 +63,20 @@ def build(
     *,
     sequence: int,
     at: float,
+    quiet: QuietReplicas | None = None,
 ) -> Frames:
     """``probes``, ``loads``: last probe, and last report of its own load, by replica uid. ``at``: Unix
-    seconds, shown to people and never subtracted."""
+    seconds, shown to people and never subtracted. ``quiet``: what was made of quiet replicas before."""
+    quiet = QuietReplicas() if quiet is None else quiet
+    quiet.forget_beyond(sum(len(row.replicas) for row in rows.fleets))
     devices = {row.name: _accelerator(row, merged) for row in rows.accelerators}
     fleets = {
-        row.name: _fleet_frame(row, merged, probes, loads, devices, sequence=sequence, at=at)
+        row.name: _fleet_frame(row, merged, probes, loads, devices, quiet, sequence=sequence, at=at)
         for row in rows.fleets
     }
+    for row in rows.fleets:
+        others = [fleets[name].summary for name in row.stand_ins if name in fleets]
+        fleets[row.name].summary.covered = any(other.taking for other in others)
     newest = {row.name: row.version for row in rows.fleets}
     overview = OverviewFrame(
         sequence=sequence,
@@ -123,24 +136,35 @@ def _fleet_frame(
     probes: Mapping[str, LastProbe],
     loads: Mapping[str, ReportedLoad],
     devices: Mapping[str, AcceleratorLive],
+    quiet: QuietReplicas,
     *,
     sequence: int,
     at: float,
 ) -> FleetFrame:
     numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
-    startups = [replica.startup_s for replica in row.replicas]
-    replicas = [
-        _replica(
-            replica,
-            row,
-            numbers,
-            probes.get(replica.uid),
-            loads.get(replica.uid),
-            devices,
-            startup_s=expected_duration(replica.startup_s, startups),
-        )
-        for replica in row.replicas
-    ]
+    known_start_s = expected_duration(None, [replica.startup_s for replica in row.replicas])
+    picks = sum(replica.window_requests for replica in numbers.replicas.values())
+    here = {replica.site for replica in row.replicas}
+    replicas = []
+    for replica in row.replicas:
+        found, load = numbers.replicas.get(replica.uid), loads.get(replica.uid)
+        key = quiet_replicas.key_of(replica, row, found, probes) if load is None else None
+        live = quiet.known(replica, key) if key is not None else None
+        if live is None:
+            live = _replica(
+                replica,
+                row,
+                found or ReplicaNumbers(replica.uid, replica.name),
+                probes.get(replica.uid),
+                load,
+                devices,
+                startup_s=known_start_s if replica.startup_s is None else replica.startup_s,
+                when=state_text.when_asked(replica, row, numbers, here),
+                picks=picks,
+            )
+            if key is not None:
+                quiet.keep(replica, key, live)
+        replicas.append(live)
     return FleetFrame(
         sequence=sequence,
         at=at,
@@ -152,24 +176,25 @@ def _fleet_frame(
         workers_current=sum(not _older(applied, row.version) for applied in numbers.applied.values()),
         serves=learned_service.serves(numbers.shape, row.serves),
         predictions=prediction_accuracy.predictions(numbers.told),
+        second_attempts=second_attempts(numbers.told),
     )
 
 
 def _replica(
     row: ReplicaRow,
     of: FleetRow,
-    fleet: FleetNumbers,
+    numbers: ReplicaNumbers,
     probe: LastProbe | None,
     load: ReportedLoad | None,
     devices: Mapping[str, AcceleratorLive],
     *,
     startup_s: float | None,
+    when: str,
+    picks: int,
 ) -> ReplicaLive:
+    """``when``: it is asked, in words. ``picks``: of all replicas of its fleet, within the window."""
     starts = row.health != "ready" and row.starting
-    numbers = fleet.replicas.get(row.uid) or ReplicaNumbers(row.uid, row.name)
     short = state_text.memory_shortage(row, devices)
-    when = state_text.when_asked(row, of, fleet)
-    picks = sum(replica.window_requests for replica in fleet.replicas.values())
     return ReplicaLive(
         name=row.name,
         eligible=state_text.eligible(row, numbers),
@@ -190,12 +215,28 @@ def _replica(
         learned=learned_service.scale(numbers.learned),
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
+        move=row.move,
+        moving=_moving(numbers) if of.continues or row.move else None,
         no_credential=state_text.no_credential(numbers),
         locked_out=state_text.locked_out(numbers),
         memory_short=short,
         doubt=state_text.doubt(numbers),
         reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
+    )
+
+
+def _moving(numbers: ReplicaNumbers) -> MovingLive:
+    staying = sorted(numbers.staying.items(), key=lambda one: (-one[1], one[0]))
+    return MovingLive(
+        movable=numbers.movable,
+        movable_prompt_tokens=numbers.movable_prompt_tokens,
+        staying=[
+            StayingLive(reason=reason, requests=requests, words=STAYS.get(reason, reason))
+            for reason, requests in staying
+        ],
+        moved=numbers.moved,
+        moved_prompt_tokens=numbers.moved_prompt_tokens,
     )
 
 
@@ -228,6 +269,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p50_s=numbers.p50_s,
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
+        output_tokens_per_s=numbers.output_tokens_per_s,
         in_flight=numbers.in_flight,
         queue=_queue(row.queue, numbers, replicas, cold is not None),
         affinity=AffinityLive(
@@ -236,6 +278,11 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
             new_per_s=numbers.new_per_s,
         ),
         sites=_sites(numbers),
+        fallbacks=[
+            FallbackLive(fleet=to, per_s=one.per_s, causes=one.causes)
+            for to, one in sorted(numbers.fallbacks.items())
+        ],
+        no_fallback=numbers.no_fallback,
         capacity=sum(known) if len(known) == len(limits) else None,
         replicas=len(replicas),
         eligible=sum(replica.eligible for replica in replicas),
@@ -268,6 +315,10 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         errors_per_s=numbers.errors_per_s,
         in_flight=numbers.in_flight,
         waiting=numbers.queue.waiting,
+        first_byte_p50_s=numbers.first_byte.p50_s,
+        first_byte_p95_s=numbers.first_byte.p95_s,
+        first_byte_p99_s=numbers.first_byte.p99_s,
+        output_tokens_per_s=numbers.output_tokens_per_s,
     )
 
 

@@ -55,6 +55,13 @@ class Point(msgspec.Struct, kw_only=True):
     in_flight: int
     waiting: int = 0
     """Of those in flight, requests that wait for a slot."""
+    first_byte_p50_s: float | None = None
+    """Percentiles of the time from a request to the first byte of a replica's response, each attempt by
+    itself."""
+    first_byte_p95_s: float | None = None
+    first_byte_p99_s: float | None = None
+    output_tokens_per_s: float = 0.0
+    """Tokens in responses, as far as proxies could count them. Those of a response count when it ends."""
 
 
 class QueueLive(msgspec.Struct, kw_only=True):
@@ -173,6 +180,29 @@ class PredictionsLive(msgspec.Struct, kw_only=True):
     """``None``: no stream has told its tokens."""
 
 
+class StayingLive(msgspec.Struct, kw_only=True):
+    """Requests in flight that cannot be moved."""
+
+    reason: str
+    """Of :data:`routing.contract.moving.STAYS`."""
+    requests: int
+    words: str
+
+
+class MovingLive(msgspec.Struct, kw_only=True):
+    """What of a replica's requests in flight other replicas could go on with, and what they have taken."""
+
+    movable: int
+    """They could go on with these, once they have room."""
+    movable_prompt_tokens: int
+    """Prompt tokens that they would have to read for that, as estimated."""
+    staying: list[StayingLive]
+    """The most frequent reason first."""
+    moved: int
+    """Since the replica is to be free."""
+    moved_prompt_tokens: int
+
+
 class ReplicaLive(msgspec.Struct, kw_only=True):
     name: str
     eligible: bool
@@ -202,6 +232,10 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     """Whether none can."""
     drained_everywhere: bool = False
     """Whether these are all that route for the fleet."""
+    move: bool = False
+    """Whether its streams are moved to other replicas, while it is taken out."""
+    moving: MovingLive | None = None
+    """``None``: nobody looks, for its fleet does not continue streams and it is not to be free."""
     memory_short: str = ""
     """What its accelerators lack for requests at this moment, in words; empty: nothing."""
     doubt: str = ""
@@ -243,6 +277,16 @@ class SiteLive(msgspec.Struct, kw_only=True):
     """At those of other sites."""
 
 
+class FallbackLive(msgspec.Struct, kw_only=True):
+    """Requests of a fleet that another one serves in its place."""
+
+    fleet: str
+    """That other one."""
+    per_s: float = 0.0
+    causes: dict[str, int] = {}
+    """Cause → how many since the proxies' workers began."""
+
+
 class FleetSummary(msgspec.Struct, kw_only=True):
     name: str
     protocol: str
@@ -254,18 +298,29 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     p50_s: float | None
     p99_s: float | None
     error_percent: float
+    output_tokens_per_s: float = 0.0
+    """As :attr:`Point.output_tokens_per_s`."""
     in_flight: int
     """Begun and not ended, waiting ones among them."""
     queue: QueueLive
     affinity: AffinityLive
     sites: list[SiteLive] = []
     """Those whose proxies sent something, by name."""
+    fallbacks: list[FallbackLive] = []
+    """Where its requests have gone that it could not serve, by name. They are in both fleets' rates, and once
+    in those of all fleets."""
+    no_fallback: dict[str, int] = {}
+    """What kept requests from going there → how many since the proxies' workers began
+    (:data:`routing.contract.telemetry.NO_FALLBACK`)."""
     capacity: int | None
     """Sum of the eligible replicas' max_concurrency; ``None`` when one has none."""
     replicas: int
     eligible: int
     taking: int
-    """The eligible ones whose weight is above 0. With none, the fleet's requests are answered with 503."""
+    """The eligible ones whose weight is above 0. With none, the fleet's requests are answered with 503, or
+    they are covered."""
+    covered: bool = False
+    """Whether another fleet, which has replicas that take requests, gets those that find none here."""
     cold: ColdLive | None
     states: dict[str, int]
     """State word → number of replicas in it."""
@@ -323,6 +378,20 @@ class OverviewFrame(msgspec.Struct, kw_only=True):
     accelerators: list[AcceleratorLive] = []
 
 
+class SecondAttemptsLive(msgspec.Struct, kw_only=True):
+    """Requests that were sent to a second replica too, because the first had sent nothing, since the workers
+    began."""
+
+    results: dict[str, int]
+    """Result → how many: ``won``, ``lost``, ``failed``, ``cancelled``."""
+    not_sent: dict[str, int]
+    """What kept requests from it → how many: ``queue``, ``busy``, ``budget``, ``attempts``,
+    ``no_replica``."""
+    limit_s: float | None
+    """After how many seconds without content that is done, the median of the workers; ``None``: that is not
+    learned yet, or there is no such limit."""
+
+
 class FleetFrame(msgspec.Struct, kw_only=True):
     sequence: int
     at: float
@@ -337,6 +406,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     """How its replicas serve under load; ``None``: no proxy tells."""
     predictions: PredictionsLive | None = None
     """``None``: none was compared yet."""
+    second_attempts: SecondAttemptsLive | None = None
+    """``None``: no worker reports."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ def overview_of(frame: bytes | str, fleets: frozenset[str]) -> bytes:
     """The overview frame with these fleets only, as JSON. Percentiles over all fleets are left out: they
     cannot be had from those of each."""
     read = msgspec.json.decode(frame, type=OverviewFrame)
-    kept = [fleet for fleet in read.fleets if fleet.name in fleets]
+    kept = [_without_others(fleet, fleets) for fleet in read.fleets if fleet.name in fleets]
     errors_per_s = sum(fleet.rps * fleet.error_percent / 100 for fleet in kept)
     total = _total(kept, read.total.at, errors_per_s)
     return msgspec.json.encode(
@@ -26,13 +26,20 @@ def overview_of(frame: bytes | str, fleets: frozenset[str]) -> bytes:
     )
 
 
+def _without_others(summary: FleetSummary, fleets: frozenset[str]) -> FleetSummary:
+    """Less the fleets to which it falls back that are not among these."""
+    seen = [one for one in summary.fallbacks if one.fleet in fleets]
+    return msgspec.structs.replace(summary, fallbacks=seen)
+
+
 def _total(fleets: list[FleetSummary], at: float, errors_per_s: float) -> Point:
     return Point(
         at=at,
-        rps=sum(fleet.rps for fleet in fleets),
+        rps=sum(fleet.rps - sum(one.per_s for one in fleet.fallbacks) for fleet in fleets),
         p50_s=None,
         p99_s=None,
         errors_per_s=errors_per_s,
         in_flight=sum(fleet.in_flight for fleet in fleets),
         waiting=sum(fleet.queue.waiting for fleet in fleets),
+        output_tokens_per_s=sum(fleet.output_tokens_per_s for fleet in fleets),
     )

@@ -5,9 +5,11 @@ by its own clock, so that reports and merges may run at different phases without
 A worker that was not heard for WORKER_TTL_S is gone, and its requests in flight with it.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import TypeVar
 
 from controlplane.telemetry import key_traffic
 from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
@@ -27,6 +29,9 @@ from routing.contract.telemetry import (
     ReplicaCounters,
     WorkerReport,
 )
+
+_Key = TypeVar("_Key")
+_Window = TypeVar("_Window", Window, QueueWindow)
 
 REMEMBERED_S = 600.0
 """How long a silent worker's last report is kept, so that its return is counted as a difference."""
@@ -82,6 +87,14 @@ class ReplicaNumbers:
     """Proxies with an emergency drain of it → seconds until that ends."""
     drained_everywhere: bool = False
     """Whether these are all that route for the fleet."""
+    movable: int = 0
+    """Requests in flight that another replica could go on with, once it has room."""
+    movable_prompt_tokens: int = 0
+    staying: Counter[str] = field(default_factory=Counter)
+    """The others that were looked at, by reason."""
+    moved: int = 0
+    """Since it is to be free."""
+    moved_prompt_tokens: int = 0
 
     @property
     def seconds_per_work(self) -> float | None:
@@ -100,6 +113,26 @@ class SiteNumbers:
 
     stayed_per_s: float = 0.0
     spilled_per_s: float = 0.0
+
+
+@dataclass(slots=True)
+class FallbackNumbers:
+    """Requests of a fleet that another one serves in its place."""
+
+    per_s: float = 0.0
+    lately: int = 0
+    """Within the last WINDOW_S."""
+    causes: dict[str, int] = field(default_factory=dict)
+    """Cause → how many since the workers began."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstByteNumbers:
+    """Seconds until the first byte of replicas' responses; ``None``: none came within the window."""
+
+    p50_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
 
 
 @dataclass(slots=True)
@@ -122,7 +155,13 @@ class FleetNumbers:
     new_per_s: float = 0.0
     sites: dict[str, SiteNumbers] = field(default_factory=dict)
     """Of its proxies, by name; empty: those that have none."""
+    fallbacks: dict[str, FallbackNumbers] = field(default_factory=dict)
+    """By the other fleet's name."""
+    no_fallback: dict[str, int] = field(default_factory=dict)
+    """What kept requests from falling back → how many since the workers began."""
     queue: QueueNumbers = field(default_factory=QueueNumbers)
+    first_byte: FirstByteNumbers = FirstByteNumbers()
+    output_tokens_per_s: float = 0.0
     mean_s: float | None = None
     """Average of what replicas took for a request in the window; known while slots are short."""
     applied: dict[str, str] = field(default_factory=dict)
@@ -190,7 +229,12 @@ class MergeState:
     replicas: dict[str, Window] = field(default_factory=dict)
     queues: dict[str, QueueWindow] = field(default_factory=dict)
     """By fleet."""
+    fell_back: dict[tuple[str, str], Window] = field(default_factory=dict)
+    """By the fleet that was asked, and the one that served."""
+    first_bytes: dict[str, Window] = field(default_factory=dict)
+    """By fleet: responses that have begun, and how long that took."""
     total: Window = field(default_factory=Window)
+    total_first_bytes: Window = field(default_factory=Window)
     refused: Window = field(default_factory=Window)
     """Requests that reached no fleet."""
     keys: KeyState = field(default_factory=KeyState)
@@ -277,9 +321,17 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
         state.lease_waits.setdefault(name, Window()).add(now, waits, 0, {})
     for name, fleet in delta.fleets.items():
         state.fleets.setdefault(name, Window()).add(now, fleet.requests, fleet.errors, fleet.latency)
-        state.total.add(now, fleet.requests, fleet.errors, fleet.latency)
+        # Those that fell back are counted in the other fleet.
+        fell_back = sum(fleet.fell_back.values())
+        state.total.add(now, fleet.requests - fell_back, fleet.errors, fleet.latency)
+        for to, count in fleet.fell_back.items():
+            state.fell_back.setdefault((name, to), Window()).add(now, count, 0, {})
         state.queues.setdefault(name, QueueWindow()).add(now, fleet.queue)
+        first_bytes = state.first_bytes.setdefault(name, Window())
         for uid, replica in fleet.replicas.items():
+            begun = sum(replica.first_byte.values())
+            first_bytes.add(now, begun, 0, replica.first_byte)
+            state.total_first_bytes.add(now, begun, 0, replica.first_byte)
             state.replicas.setdefault(uid, Window()).add(now, replica.picked, replica.failed, replica.latency)
             answers[uid] = answers.get(uid, 0) + replica.succeeded
 
@@ -294,6 +346,9 @@ def _add_fleet(
     fleet.told.append(counters)
     if counters.refused:
         fleet.refused[report.worker] = counters.refused
+    for to, causes in counters.fallbacks.items():
+        _add_counts(fleet.fallbacks.setdefault(to, FallbackNumbers()).causes, causes)
+    _add_counts(fleet.no_fallback, counters.no_fallback)
     site = fleet.sites.setdefault(report.site, SiteNumbers())
     delta = held.fleets.get(counters.name) if held else None
     if held is not None and delta is not None:
@@ -304,9 +359,18 @@ def _add_fleet(
         fleet.new_per_s += delta.affinity.new / held.elapsed_s
         site.stayed_per_s += delta.site.stayed / held.elapsed_s
         site.spilled_per_s += delta.site.spilled / held.elapsed_s
+        tokens = sum(replica.output_tokens for replica in delta.replicas.values())
+        fleet.output_tokens_per_s += tokens / held.elapsed_s
+        for to, count in delta.fell_back.items():
+            fleet.fallbacks.setdefault(to, FallbackNumbers()).per_s += count / held.elapsed_s
     for replica in counters.replicas:
         numbers = fleet.replicas.setdefault(replica.uid, ReplicaNumbers(replica.uid, replica.name))
         _add_replica(numbers, report, replica, delta, held.elapsed_s if held else 1.0)
+
+
+def _add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        into[name] = into.get(name, 0) + count
 
 
 def _add_replica(
@@ -317,6 +381,11 @@ def _add_replica(
     elapsed_s: float,
 ) -> None:
     numbers.in_flight += counters.in_flight
+    numbers.movable += counters.movable
+    numbers.movable_prompt_tokens += counters.movable_prompt_tokens
+    numbers.staying.update(counters.staying)
+    numbers.moved += counters.moved
+    numbers.moved_prompt_tokens += counters.moved_prompt_tokens
     delta = fleet.replicas.get(counters.uid) if fleet else None
     if delta is not None:
         numbers.rps += delta.picked / elapsed_s
@@ -356,8 +425,12 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     _expire(state.fleets, merged.fleets.keys(), now)
     _expire(state.replicas, reported, now)
     _expire(state.queues, merged.fleets.keys(), now)
+    _expire(state.first_bytes, merged.fleets.keys(), now)
     _expire(state.lease_waits, merged.accelerators.keys(), now)
+    pairs = {(name, to) for name, fleet in merged.fleets.items() for to in fleet.fallbacks}
+    _expire(state.fell_back, pairs, now)
     state.total.expire(now)
+    state.total_first_bytes.expire(now)
     state.refused.expire(now)
     merged.refused_per_s = state.refused.requests / WINDOW_S
     for name, device in merged.accelerators.items():
@@ -365,12 +438,18 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
             device.lease_waits = recent.requests
     total = merged.total
     for fleet in merged.fleets.values():
-        total.rps += fleet.rps
+        total.rps += fleet.rps - sum(one.per_s for one in fleet.fallbacks.values())
+        for to, fallback in fleet.fallbacks.items():
+            if recent := state.fell_back.get((fleet.name, to)):
+                fallback.lately = recent.requests
         total.errors_per_s += fleet.errors_per_s
         total.in_flight += fleet.in_flight
+        total.output_tokens_per_s += fleet.output_tokens_per_s
         total.queue.waiting += fleet.queue.waiting
         if window := state.fleets.get(fleet.name):
             _read_window(fleet, window)
+        if begun := state.first_bytes.get(fleet.name):
+            fleet.first_byte = _first_byte(begun)
         if (waits := state.queues.get(fleet.name)) is not None:
             fleet.queue.read(waits, now)
             if fleet.queue.short_for_s:
@@ -381,6 +460,7 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
                 replica.p50_s, replica.p99_s = recent.quantile(0.5), recent.quantile(0.99)
                 replica.window_requests = recent.requests
     _read_window(total, state.total)
+    total.first_byte = _first_byte(state.total_first_bytes)
 
 
 def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
@@ -391,13 +471,17 @@ def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
     return sketch.mean(taken.counts)
 
 
+def _first_byte(window: Window) -> FirstByteNumbers:
+    return FirstByteNumbers(window.quantile(0.5), window.quantile(0.95), window.quantile(0.99))
+
+
 def _read_window(fleet: FleetNumbers, window: Window) -> None:
     fleet.p50_s, fleet.p99_s = window.quantile(0.5), window.quantile(0.99)
     fleet.error_percent = window.error_percent
     fleet.window_requests = window.requests
 
 
-def _expire(windows: dict[str, Window] | dict[str, QueueWindow], reported: Iterable[str], now: float) -> None:
+def _expire(windows: dict[_Key, _Window], reported: Iterable[_Key], now: float) -> None:
     """Move windows on, and drop the empty ones of fleets and replicas that no worker reports any more."""
     for window in windows.values():
         window.expire(now)

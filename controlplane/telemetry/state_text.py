@@ -4,7 +4,7 @@ The facts stay three separate fields of the frame; only what is *shown first* is
 which an operator would act: what he decided, then what probes saw, then what live traffic showed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from controlplane.probes.last_results import LastProbe
 from controlplane.telemetry import durations, emergency_drain_text
@@ -13,6 +13,7 @@ from controlplane.telemetry.frames import WINDOW_S, AcceleratorLive, DrainedAt
 from controlplane.telemetry.merge import FleetNumbers, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
 from routing.contract.accelerators import shown_bytes
+from routing.contract.moving import stays_in_words
 
 
 def eligible(row: ReplicaRow, numbers: ReplicaNumbers) -> bool:
@@ -93,9 +94,19 @@ def _admin(row: ReplicaRow, numbers: ReplicaNumbers) -> str | None:
     if numbers.in_flight:
         requests = "1 request" if numbers.in_flight == 1 else f"{numbers.in_flight} requests"
         text = f"{requests} in flight"
+        if row.move and (left := _left(numbers)):
+            text += f": {left}"
     else:
         text = "no requests in flight"
+    if row.move and numbers.moved:
+        text += f"; {numbers.moved} moved, for some {numbers.moved_prompt_tokens} prompt tokens"
     return text if row.admin_state == "draining" else f"in maintenance by an operator, {text}"
+
+
+def _left(numbers: ReplicaNumbers) -> str:
+    """Why what is in flight at a replica that is to be free is there still."""
+    waiting = f"{numbers.movable} waiting for room elsewhere" if numbers.movable else ""
+    return ", ".join(filter(None, (waiting, stays_in_words(numbers.staying))))
 
 
 def _emergency_drain(numbers: ReplicaNumbers) -> str | None:
@@ -190,13 +201,12 @@ def _short(placed: AcceleratorPlacement, device: AcceleratorLive) -> str:
     return ""
 
 
-def when_asked(replica: ReplicaRow, of: FleetRow, fleet: FleetNumbers) -> str:
+def when_asked(replica: ReplicaRow, of: FleetRow, fleet: FleetNumbers, here: Collection[str]) -> str:
     """When a replica is asked that is elsewhere for every proxy, in words; empty: it is near to one, or sites
-    do not matter there."""
+    do not matter there. ``here``: sites of the fleet's replicas, ``""`` of those that are near to all."""
     proxies = fleet.sites.keys()
     if not replica.site or not proxies or of.locality.prefer == "none":
         return ""
-    here = {other.site for other in of.replicas}
-    if replica.site in proxies or any(not own or here.isdisjoint(("", own)) for own in proxies):
+    if replica.site in proxies or any(not own or ("" not in here and own not in here) for own in proxies):
         return ""
     return of.locality.when_asked(replica.site, " or ".join(sorted(proxies)))

@@ -1,5 +1,7 @@
 """Static files: hashed names kept for a year by browsers, served from this process."""
 
+from collections.abc import Iterable, Iterator
+
 from django.http import HttpRequest, HttpResponse
 from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.storage import CompressedManifestStaticFilesStorage
@@ -12,6 +14,13 @@ class HashedStaticFiles(CompressedManifestStaticFilesStorage):  # type: ignore[m
     max_post_process_passes = 20
     """A module's hashed name is known once those of all that it imports are: one pass for each step of the
     longest chain of imports. Modules that import each other in a circle never settle, and fail here."""
+
+    def compress_files(self, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """Only the names that pages use. Compressing the others, and source maps, is most of the work."""
+        used = set(self.hashed_files.values())
+        yield from super().compress_files(
+            path for path in paths if path in used and not path.endswith(".map")
+        )
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from routing.contract.fleet_file.structs import ReplicaEntry
 from routing.contract.table import ReplicaSpec
 
-_RESOLVED = frozenset({"weight", "hardware", "accelerators", "admin_state", "credential"})
+_RESOLVED = frozenset({"weight", "hardware", "accelerators", "admin_state", "move", "credential"})
 """Settings that refer to something else, or whose default does. Who makes a table states each of them."""
 
 COPIED = tuple(

@@ -142,7 +142,7 @@ class Number(Rule):
     def _read(self, value: object, at: str, problems: Problems) -> object:
         wanted = "a whole number" if self.whole else "a number"
         if isinstance(value, bool) or not isinstance(value, int | float):
-            cure = ": remove the quotes" if isinstance(value, str) and _is_number(value) else ""
+            cure = ": remove the quotes" if isinstance(value, str) and _may_be_number(value) else ""
             problems.append(FieldProblem(at, f"must be {wanted}, not {found(value)}{cure}"))
             return INVALID
         # Written so that not-a-number fails it.
@@ -165,12 +165,34 @@ class Number(Rule):
         return low if low == high else f"{before}{low} to {high}"
 
 
-def _is_number(text: str) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class NumberOrWord(Number):
+    """A number, or one of a few words in its place."""
+
+    options: tuple[str, ...]
+
+    def _read(self, value: object, at: str, problems: Problems) -> object:
+        if not _may_be_number(value):
+            if value in self.options:
+                return value
+            wanted = f"must be a number or {' or '.join(self.options)}"
+            hint = did_you_mean(value, self.options) if isinstance(value, str) else ""
+            problems.append(FieldProblem(at, f"{wanted}, not {found(value)}{hint}"))
+            return INVALID
+        return super()._read(value, at, problems)
+
+    def kind(self) -> str:
+        return " or ".join([super().kind(), *(f"`{option}`" for option in self.options)])
+
+
+def _may_be_number(value: object) -> bool:
+    """Whether it is one, or a text of one. No infinite one can be sent as JSON."""
+    if not isinstance(value, str):
+        return isinstance(value, int | float) and not isinstance(value, bool)
     try:
-        float(text)
+        return isfinite(float(value))
     except ValueError:
         return False
-    return True
 
 
 def _as_it_is(text: str) -> str:
@@ -246,7 +268,7 @@ class ListOf(Rule):
             problems.append(FieldProblem(at, f"must be a list, not {found(value)}"))
             return INVALID
         if len(value) < self.at_least:
-            problems.append(FieldProblem(at, f"must hold at least {self.at_least} of {self.plural}"))
+            problems.append(FieldProblem(at, f"needs at least {self.at_least} of the {self.plural}"))
             return INVALID
         kept = []
         for index, item in enumerate(value):

@@ -65,6 +65,7 @@ def _replica(fleet: FleetEntry, entry: ReplicaEntry, weights: Mapping[str, float
         weight=weight,
         hardware=entry.hardware,
         admin_state=entry.admin_state or "active",
+        move=entry.move is True,
         health="ready",
         health_source="assumed",
         accelerators=entry.accelerators,

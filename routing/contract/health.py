@@ -9,6 +9,8 @@ Rules:
 - ``ready`` is regained after ``rise`` passes in a row.
 - ``unready`` becomes ``down`` after ``fall`` such failures in a row; ``down`` becomes ``unready`` as
   soon as the server responds again.
+- What the prober itself is to blame for (it was late, or had no socket left) changes neither state nor
+  counters.
 - A timeout of a probe alone proves nothing while the replica serves live traffic: such a
   result changes neither state nor counters.
 
@@ -24,7 +26,7 @@ from routing.contract.table import Health
 
 ResultKind = Literal["passed", "unready", "down", "overdue", "excused"]
 """``overdue``: any failure of a replica that has used up its startup budget without a pass.
-``excused``: a timeout while live traffic is being answered."""
+``excused``: a timeout while live traffic is being answered, or the prober's own fault."""
 
 
 class Counters(NamedTuple):
@@ -114,7 +116,7 @@ def classify(
     """The kind of result, in the replica's situation."""
     if result.passed:
         return "passed"
-    if result.inconclusive and answering:
+    if result.own_fault or (result.inconclusive and answering):
         return "excused"
     if not has_passed and not in_startup_budget:
         return "overdue"
@@ -142,6 +144,6 @@ def _move(state: Health, counters: Counters, move: _Move, threshold: int) -> tup
 def _reason(seen: ResultKind, result: ProbeResult, probe: Probe) -> str:
     if seen == "overdue":
         return f"has not passed a probe within {probe.startup_budget_s:g} s: {result.words}"
-    if seen == "excused":
+    if seen == "excused" and not result.own_fault:
         return f"{result.words}, but it answers live traffic"
     return result.words

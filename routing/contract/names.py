@@ -27,6 +27,14 @@ def is_slug(name: str) -> bool:
     return _SLUG.match(name) is not None
 
 
+def checked_slug(text: str) -> str:
+    """The text, which may name a fleet, replica or hardware class. Raises ValueError in words where it may
+    not."""
+    if not is_slug(text):
+        raise ValueError(f'"{text[:80]}" is not a valid name: {SLUG_RULE}')
+    return text
+
+
 def is_device_name(name: str) -> bool:
     """Whether this may name an accelerator, as ``node1/gpu0``."""
     return _DEVICE.match(name) is not None

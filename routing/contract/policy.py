@@ -16,6 +16,23 @@ QueueAt = Literal["proxy", "replica"]
 Prefer = Literal["site", "none"]
 Serves = Literal["auto", "slots", "batch"]
 Continue = Literal["auto", "off"]
+FirstTokenLimit = Literal["auto", "off"]
+FallbackCause = Literal[
+    "no_eligible_replica",
+    "no_place",
+    "replicas_failed",
+    "first_token",
+    "deadline",
+    "context_length_exceeded",
+]
+
+
+_USUAL_CAUSES: tuple[FallbackCause, ...] = (
+    "no_eligible_replica",
+    "no_place",
+    "replicas_failed",
+    "first_token",
+)
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,9 +46,10 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     connect_s: float = 1.0
     """Opening a connection to a replica."""
     first_byte_s: float = 60.0
-    """Time to the first response byte, if the client asked for a streamed response."""
+    """Time to the first content of a streamed response. Its head and comments are none."""
     idle_s: float = 60.0
-    """No data from the replica after its response has begun; for a WebSocket, in either direction."""
+    """No data from the replica after its response has begun, but comments; for a WebSocket, in either
+    direction."""
     stall_s: float = 30.0
     """Requests in flight and no data from the replica on any of them: the replica is ejected."""
     total_s: float = 600.0
@@ -96,6 +114,20 @@ class Locality(msgspec.Struct, frozen=True, kw_only=True):
         return f"at {site}: asked while {own} is more than {100 * self.spill_above:g} % busy"
 
 
+class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+    """Another fleet of the same protocol, for requests that this one cannot serve."""
+
+    fleet: str
+    """Its name."""
+    causes: list[FallbackCause] = msgspec.field(default_factory=lambda: [*_USUAL_CAUSES])
+    """``no_eligible_replica``: none takes requests, all of them loading included. ``no_place``: the queue
+    refused it, or it waited there in vain. ``replicas_failed``: the attempts at replicas failed.
+    ``first_token``: nothing came of a stream within the time for it. ``deadline``: by predictions it would
+    be late at each replica. ``context_length_exceeded``: the replica says that it is too long."""
+    included: bool = False
+    """Whether a client key for this fleet is enough; else it has to be for both."""
+
+
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
     """Service-level objective: what requests are routed by, besides the strategy."""
 
@@ -121,7 +153,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     half_close: HalfClose = "abort"
     """What a client's half-close means: it has left, or it still waits for its response."""
     continuation: Continue = "off"
-    """Streamed answers that break off: ``auto`` has another replica say on, where that is possible."""
+    """Streamed answers that break off: ``auto`` has another replica go on, where that is possible."""
+    first_token_limit_s: float | FirstTokenLimit = "off"
+    """A streamed request whose replica has sent nothing of an answer for so many seconds is sent to a second
+    one as well. ``auto``: the limit is learned; ``off``: none is sent twice."""
+    plain_limit_factor: float | None = None
+    """The same of one that is not streamed, after so many times its predicted completion; ``None``: never."""
+    fallback: list[Fallback] = []
+    """Fleets that serve requests which this one cannot, in order."""
+    fallback_budget_percent: float = 100.0
+    """Requests that fall back: at most this share of all requests, plus 2 a second. 0: none."""
     queue: Queue = Queue()
     locality: Locality = Locality()
     slo: Slo = Slo()

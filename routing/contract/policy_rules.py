@@ -8,8 +8,10 @@ from routing.contract.field_rules import (
     INVALID,
     Choice,
     FieldProblem,
+    Flag,
     ListOf,
     Number,
+    NumberOrWord,
     Problems,
     Scalars,
     Section,
@@ -23,10 +25,13 @@ from routing.contract.field_rules import (
     shortened,
     shown_number,
 )
+from routing.contract.names import checked_slug
 from routing.contract.policy import (
     RESERVED_SLO_FIELDS,
     Cold,
     Continue,
+    FallbackCause,
+    FirstTokenLimit,
     HalfClose,
     Policy,
     Prefer,
@@ -83,7 +88,9 @@ TIMEOUTS = Section(
             unit="bytes per second",
         ),
         "connect_s": seconds("Opening a connection to a replica.", 0.001, 60),
-        "first_byte_s": seconds("Time to the first response byte, for streamed responses.", 0.001, DAY_S),
+        "first_byte_s": seconds(
+            "Time to the first content of a streamed response; its head and comments are none.", 0.001, DAY_S
+        ),
         "idle_s": seconds(
             "No data from the replica after its response has begun; for a WebSocket, in either direction.",
             0.001,
@@ -187,6 +194,28 @@ LOCALITY = Section(
     },
 )
 
+FALLBACK = Section(
+    words="Another fleet, of the same protocol, for requests that this one cannot serve.",
+    what="a fallback",
+    fields={
+        "fleet": Text(
+            words="Name of that fleet.", what="name of a fleet", check=checked_slug, required="llama-3-8b"
+        ),
+        "causes": ListOf(
+            words="When requests go there. `no_eligible_replica`: no replica takes requests; `no_place`: the "
+            "queue refused the request, or it waited there in vain; `replicas_failed`: the attempts at "
+            "replicas failed; `first_token`: nothing came of a stream in time; `deadline`: by predictions it "
+            "would be late at each replica; `context_length_exceeded`: a replica says that it is too long.",
+            item=Choice(words="Cause.", options=get_args(FallbackCause)),
+            plural="causes",
+            at_least=1,
+        ),
+        "included": Flag(
+            words="Whether a client key for this fleet is enough. `false`: it has to be for both fleets."
+        ),
+    },
+)
+
 SLO = Section(
     words="Service-level objective: how soon requests should be served. They go where that is likelier.",
     what="an objective",
@@ -230,8 +259,31 @@ POLICY = Section(
         ),
         "continuation": Choice(
             words="A streamed answer of a chat or completion breaks off. `auto`: another replica of the same "
-            "version says on, if a trial has shown that it can; `off`: the answer ends there.",
+            "version continues it, if a trial has shown that it can; `off`: the answer ends there.",
             options=get_args(Continue),
+        ),
+        "first_token_limit_s": NumberOrWord(
+            words="A streamed request whose replica has sent nothing of an answer for this time is sent to a "
+            "second one as well; the first to answer is used. `auto`: the limit is learned; `off`: none.",
+            minimum=0.1,
+            maximum=3600,
+            unit="seconds",
+            options=get_args(FirstTokenLimit),
+        ),
+        "plain_limit_factor": Number(
+            words="The same of a request that is not streamed, after this many times its predicted "
+            "completion. Not set: never.",
+            minimum=1.5,
+            maximum=1000,
+            nullable=True,
+        ),
+        "fallback": ListOf(
+            words="Fleets that serve requests which this one cannot, in order ([more](fallback.md)).",
+            item=FALLBACK,
+            plural="fallbacks",
+        ),
+        "fallback_budget_percent": percent(
+            "Requests that fall back: at most this share of all requests, plus 2 a second. 0: none."
         ),
         "queue": QUEUE,
         "locality": LOCALITY,

@@ -143,7 +143,7 @@ def preset_named(name: str) -> ProbePreset:
 
 def conclude(readiness: ProbeResult, liveness: ProbeResult) -> ProbeResult:
     """One result of a failed readiness probe and the liveness probe that followed it."""
-    return readiness if liveness.passed else liveness
+    return readiness if liveness.passed or liveness.own_fault else liveness
 
 
 def _on(prefix: str, request: ProbeRequest) -> ProbeRequest:

@@ -5,6 +5,7 @@ Pure: the sender passes in the response's status and body, or the error it got.
 
 import errno
 import json
+import os
 import socket
 from http import HTTPStatus
 from typing import Literal, NamedTuple
@@ -17,6 +18,9 @@ MAX_BODY_BYTES = 65_536
 """As much of a response body as a probe needs to read."""
 
 MAX_WORDS = 200
+
+_OWN_ERRNOS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL}
+"""No descriptor, memory or local port is left where the probe comes from."""
 
 _ERRNO_WORDS = {
     errno.ECONNREFUSED: "connection refused",
@@ -38,6 +42,13 @@ class ProbeResult(NamedTuple):
     inconclusive: bool = False
     """No response in time, or no address of its name. A saturated replica is slow to answer probes, and DNS
     may be away where the replica is not: this alone proves little."""
+    own_fault: bool = False
+    """The prober itself was late, or had no socket left: this says nothing of the replica."""
+
+
+def own_fault(words: str) -> ProbeResult:
+    """Whoever probes could not: nothing was learned."""
+    return ProbeResult(False, "down", _short(words), inconclusive=True, own_fault=True)
 
 
 def passed(words: str) -> ProbeResult:
@@ -68,6 +79,8 @@ def result_of_error(error: BaseException, timeout_s: float) -> ProbeResult:
     if isinstance(cause, EOFError):
         return down("connection closed without a response")
     number = getattr(cause, "errno", None)
+    if number in _OWN_ERRNOS:
+        return own_fault(f"not probed, the prober's own machine says: {os.strerror(number)}")
     if number in _ERRNO_WORDS:
         return down(_ERRNO_WORDS[number])
     # asyncio joins the errors of several addresses (::1 and 127.0.0.1) into one text.

@@ -13,19 +13,20 @@ ever collapsed. What lies outside is counted in the first or last bucket. All du
 
 from collections.abc import Mapping
 from math import ceil, log
+from typing import Final
 
-RELATIVE_ERROR = 0.02
-SMALLEST_S = 1e-6
-LARGEST_S = 86_400.0
+RELATIVE_ERROR: Final = 0.02
+SMALLEST_S: Final = 1e-6
+LARGEST_S: Final = 86_400.0
 
-_GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
-_SCALE = 1 / log(_GAMMA)
-_OFFSET = -log(SMALLEST_S) * _SCALE
+_GAMMA: Final = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+_SCALE: Final = 1 / log(_GAMMA)
+_OFFSET: Final = -log(SMALLEST_S) * _SCALE
 
-LAST_BUCKET = ceil(log(LARGEST_S / SMALLEST_S) * _SCALE) - 1
+LAST_BUCKET: Final = ceil(log(LARGEST_S / SMALLEST_S) * _SCALE) - 1
 """Buckets are numbered from 0 to this one."""
 
-_VALUES = tuple(SMALLEST_S * _GAMMA**i * 2 * _GAMMA / (1 + _GAMMA) for i in range(LAST_BUCKET + 1))
+_VALUES: Final = tuple(SMALLEST_S * _GAMMA**i * 2 * _GAMMA / (1 + _GAMMA) for i in range(LAST_BUCKET + 1))
 
 
 def bucket_of(seconds: float) -> int:

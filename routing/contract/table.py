@@ -61,6 +61,8 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Speed relative to weight 1.0. 0: gets no new requests. Already resolved from the hardware class."""
     hardware: str = ""
     admin_state: AdminState = "active"
+    move: bool = False
+    """Whether the streams that can be continued are moved to other replicas, while it is taken out."""
     health: Health = "ready"
     health_source: Literal["probe", "assumed"] = "assumed"
     has_passed: bool = True
@@ -82,8 +84,14 @@ class ReplicaSpec(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     site: str = ""
     """Site; empty: local to proxies of every site."""
     version: str = ""
+    """Of what it serves: only replicas of one version continue each other's answers."""
     credential: str = ""
     """Reference to the bearer token that it requires: ``env:NAME`` or ``file:PATH``; empty: none."""
+
+    @property
+    def is_vacated(self) -> bool:
+        """Whether its streams are to leave."""
+        return self.move and self.admin_state != "active"
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,12 +42,14 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     rejected: int = 0
     """429, and 503 with ``Retry-After``: load, not death."""
     cancelled: int = 0
-    """The client left first. Neither success nor latency."""
+    """The client left first, or the request was moved. Neither success nor latency."""
     client_errors: int = 0
     without_result: int = 0
     """200 with a body that is no answer of its protocol, where other replicas answer."""
     truncated: int = 0
     """Of the failed ones: streams that ended before their answer did, well in HTTP."""
+    beaten: int = 0
+    """Given up, because a second replica was asked as well and has answered first."""
     in_flight: int = 0
     work: float = 0.0
     """Outstanding estimated work of requests in flight."""
@@ -65,7 +67,18 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     """Why it is tried out, or gets no more than its fair share, although it is eligible, in words; empty: it
     is as any other."""
     continuation: str = ""
-    """What its trial has shown: whether it says on what another replica has begun; empty: not tried."""
+    """What its trial has shown: whether it continues what another replica has begun; empty: not tried."""
+    movable: int = 0
+    """Requests in flight that another replica could go on with, as soon as it has room. Looked at where the
+    fleet continues streams, or the replica is to be free."""
+    movable_prompt_tokens: int = 0
+    """Prompt tokens that it would have to read for that, as estimated."""
+    staying: dict[str, int] = {}
+    """The others, by reason (:data:`routing.contract.moving.STAYS`)."""
+    moved: int = 0
+    """Requests that have left for another replica since this one is to be free."""
+    moved_prompt_tokens: int = 0
+    """Prompt tokens that others have to read for those, as estimated."""
     no_credential: str = ""
     """Why its credential cannot be read on this worker's host; empty: it can, or there is none."""
     reported: ReportedLoad | None = None
@@ -95,9 +108,27 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Requests that failed with a 5xx, from a replica or from the proxy."""
     retries: int = 0
     continued: int = 0
-    """Streamed answers that had broken off and that another replica has said on."""
+    """Streamed answers that had broken off and that another replica has continued."""
     not_continued: dict[str, int] = {}
     """Those that broke off and were not, though the policy would have it, by cause."""
+    second_attempts: dict[str, int] = {}
+    """Requests that were sent to a second replica, because the first had sent nothing, by result: it ``won``,
+    ``lost`` or ``failed``, or the request was ``cancelled`` before that was known."""
+    not_sent_twice: dict[str, int] = {}
+    """Those that would have been, but for ``queue``, ``busy``, ``budget``, ``attempts``, ``no_replica``."""
+    fallbacks: dict[str, dict[str, int]] = {}
+    """Requests that fell back to another fleet: its name → cause → how many. They are counted there as
+    well, so that all fleets' requests less these are what clients have sent."""
+    no_fallback: dict[str, int] = {}
+    """Times that a request did not fall back though its policy lists the cause, by what kept it from that
+    (:data:`NO_FALLBACK`)."""
+    moved: int = 0
+    """Streams that have left a replica which was to be free, for another."""
+    moved_prompt_tokens: int = 0
+    """Prompt tokens that the others have to read for that, as estimated."""
+    first_token_limit_s: float | None = None
+    """After how many seconds without content a stream of usual size is sent to a second replica; ``None``:
+    never, or that is not learned yet."""
     cancelled: int = 0
     no_replica: int = 0
     not_exposed: int = 0
@@ -207,6 +238,18 @@ class EmergencyDrainReport(msgspec.Struct, frozen=True, kw_only=True):
     expires_in_s: float
 
 
+NO_FALLBACK = {
+    "adapter": "the request names an adapter, which no other fleet has",
+    "attempts": "the request had its two extra attempts",
+    "body": "the request's body is larger than is kept, or than the other fleet takes",
+    "budget": "the fallback budget was used up",
+    "fleet": "the other fleet is not there, or refuses the request",
+    "key": "the client key is not for the other fleet",
+    "late": "the request would be late there too",
+    "not_safe": "the request must not be sent twice, or is bound to its replica",
+}
+"""The reasons of :attr:`FleetCounters.no_fallback`."""
+
 GAVE_WAY = {
     "address_share": "a new connection, of an address that has many, was refused",
     "body_memory": "a body was refused",
@@ -236,6 +279,8 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     host: str = ""
     pid: int = 0
     software: str = ""
+    compiled: bool = False
+    """Whether it runs compiled modules; else it runs from source."""
     site: str = ""
     """Site of its proxy; empty: none set."""
     manifest: str = "0:0"

@@ -106,6 +106,7 @@ def forwarded_for(forwarded: str) -> str:
     return ",".join(nodes)
 
 
+@lru_cache(4096)
 def client_group(address: str) -> str:
     """What counts as one client where guesses are limited: an IPv4 address, or the /64 of an IPv6 one."""
     parsed = _parsed(address)

@@ -10,17 +10,18 @@ States: reading a size line, a chunk's data, the CRLF after it, or the trailer s
 
 import re
 from math import inf
+from typing import Final
 
 from routing.http.errors import BadChunk
 from routing.http.syntax import FIELD_LINE, TEXT, TOKEN
 
-MAX_LINE = 1024
-MAX_TRAILERS = 8192
-MAX_EXTENSIONS = 16_384
-LAST_CHUNK = b"0\r\n\r\n"
+MAX_LINE: Final = 1024
+MAX_TRAILERS: Final = 8192
+MAX_EXTENSIONS: Final = 16_384
+LAST_CHUNK: Final = b"0\r\n\r\n"
 
-_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*"'
-_SIZE_LINE = re.compile(
+_QUOTED: Final = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\' + TEXT + rb')*"'
+_SIZE_LINE: Final = re.compile(
     rb"([0-9A-Fa-f]{1,16}+)(?:[ \t]*+;[ \t]*+"
     + TOKEN
     + rb"++(?:[ \t]*+=[ \t]*+(?:"
@@ -35,19 +36,23 @@ digits alone, with no needless zero, never a last chunk's. Servers that stream w
 and in one segment: such a chunk is recognised by its length, this line, and the CRLF at its end."""
 _whole: dict[bytes, int] = {}
 """The other way round: a size's line → the length of the whole chunk."""
-_MOST_KNOWN = 4096
-_LONGEST_KNOWN = 8192
+_MOST_KNOWN: Final = 4096
+_LONGEST_KNOWN: Final = 8192
 """Longer ones would gain little, and code that keeps passed chunks keeps no more than this of each."""
-_LONGEST_SIZE = 16
-_TINY = 8
-MOST_TINY = 4096
+_LONGEST_SIZE: Final = 16
+_TINY: Final = 8
+MOST_TINY: Final = 4096
 """Chunks of less than ``_TINY`` bytes in one request. Each takes as long to read as one of kilobytes, so that
 a few connections with nothing else would hold up all others."""
-_FRAMING = 4
+_FRAMING: Final = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
-_LONGEST_TINY = len(b"7") + _FRAMING + _TINY - 1
+_LONGEST_TINY: Final = len(b"7") + _FRAMING + _TINY - 1
 """Bytes of such a chunk with its framing."""
-_SIZE, _DATA, _DATA_END, _TRAILERS, _DONE = range(5)
+_SIZE: Final = 0
+_DATA: Final = 1
+_DATA_END: Final = 2
+_TRAILERS: Final = 3
+_DONE: Final = 4
 
 
 def encode_chunk(piece: bytes) -> bytes:
@@ -60,7 +65,8 @@ def are_whole_chunks(data: bytes) -> bool:
     end = len(data)
     stop = 0
     while stop < end:
-        length = _whole.get(data[stop : data.find(b"\n", stop, stop + _LONGEST_SIZE) + 1])
+        newline = data.find(b"\n", stop, stop + _LONGEST_SIZE)
+        length = _whole.get(data[stop : newline + 1]) if newline > 0 else None
         if length is None:
             return False
         stop += length
@@ -81,7 +87,7 @@ def _take_known(data: bytes, pieces: list[bytes]) -> int:
     position = 0
     while True:
         begin = data.find(b"\n", position, position + _LONGEST_SIZE) + 1
-        length = _whole.get(data[position:begin])
+        length = _whole.get(data[position:begin]) if begin else None
         if length is None or length <= _LONGEST_TINY or not data.startswith(b"\r\n", position + length - 2):
             return position
         position += length

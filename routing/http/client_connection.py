@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from routing.contract.trusted_proxies import TrustedProxies
 from routing.http.client_lifecycle import ClientLifecycle
@@ -49,7 +50,7 @@ from routing.http.request_parser import parse_request_head
 from routing.http.syntax import HEAD_END, LINE_END
 from routing.http.tunnel_body import TunnelBody
 
-_MOST_TEMPLATES = 8
+_MOST_TEMPLATES: Final = 8
 """Made for one connection: heads that no template recognises so often are not alike at all."""
 
 
@@ -116,10 +117,10 @@ class ClientConnection(ClientLifecycle):
             stop = len(self._known)
             if len(data) != self._known_stop or not data.startswith(self._known):
                 template = self._template
-                head = template.recognise(data, 0) if template is not None else None
-                if head is not None:
-                    stop = template.end  # type: ignore[union-attr]
-                    if stop + head.content_length != len(data):
+                head = None
+                if template is not None:
+                    head, stop = template.recognise(data, 0), template.end
+                    if head is not None and stop + head.content_length != len(data):
                         head = None
         if head is not None:
             self._ready = None

@@ -11,6 +11,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
 from routing.http.abort import abort_transport
 from routing.http.errors import RequestRefused
@@ -26,14 +27,16 @@ from routing.http.unread_bytes import has_unread
 from routing.http.write_tap import WriteListener, WriteTap
 
 LOOK_AGAIN_S = 1.0
-WRITE_STALL, BODY_TIMEOUT, HEAD_TIMEOUT = "write_stall", "body_timeout", "head_timeout"
+WRITE_STALL: Final = "write_stall"
+BODY_TIMEOUT: Final = "body_timeout"
+HEAD_TIMEOUT: Final = "head_timeout"
 """Time limits, as they are counted."""
-TAKEN_BYTES = 16_384
+TAKEN_BYTES: Final = 16_384
 """A client that takes less of a response than this has made no progress: one byte a minute is too little."""
-KEEPS_UP_S = 1.0
+KEEPS_UP_S: Final = 1.0
 """A client that could be written to for so long keeps up."""
 
-_TO_HEAD = re.compile(rb"(?:\r\n)*+HEAD ")
+_TO_HEAD: Final = re.compile(rb"(?:\r\n)*+HEAD ")
 
 
 class ClientLifecycle(asyncio.Protocol):
@@ -78,7 +81,7 @@ class ClientLifecycle(asyncio.Protocol):
         self.deadline = 0.0
         self._since = 0.0
         """Idle or in an incomplete head since."""
-        self._read_pause: ReadPause = None  # type: ignore[assignment]
+        self._read_pause: ReadPause
         self._write_paused_at = 0.0
         """Since when the client has taken next to nothing, while it does not keep up."""
         self._slow_since = self._resumed_at = 0.0

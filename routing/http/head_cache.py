@@ -17,6 +17,7 @@ Web Services Performance by Differential Deserialization", ICWS 2005), for one l
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from routing.http.hop_by_hop_headers import CLIENT_KEY, CREDENTIAL_HEADERS, HANDLED, REQUEST_ID, WORK
 from routing.http.limits import ConnectionLimits
@@ -25,19 +26,25 @@ from routing.http.stray_keys import BASIC, KEY_BEGINS
 from routing.http.syntax import LENGTH, TEXT
 from routing.http.trace_context import TRACEPARENT
 
-MAX_CACHED_HEAD = 4096
+MAX_CACHED_HEAD: Final = 4096
 """Bytes of a head that is worth keeping."""
 
-_FIELD = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
-_DIGITS, _ID, _TEXT, _KEY, _NO_KEY, _TRACE, _WORK = range(7)
-_WORK_FIELD = b"x-switchyard-work"
-_KINDS = {
+_FIELD: Final = re.compile(rb"\r\n([^:\r]++):[ \t]*+([^\r]*+)")
+_DIGITS: Final = 0
+_ID: Final = 1
+_TEXT: Final = 2
+_KEY: Final = 3
+_NO_KEY: Final = 4
+_TRACE: Final = 5
+_WORK: Final = 6
+_WORK_FIELD: Final = b"x-switchyard-work"
+_KINDS: Final = {
     b"content-length": _DIGITS,
     b"x-request-id": _ID,
     b"traceparent": _TRACE,
     _WORK_FIELD: _WORK,
 }
-_TEXT_VALUE = re.compile(TEXT + rb"*+\Z")
+_TEXT_VALUE: Final = re.compile(TEXT + rb"*+\Z")
 
 
 class HeadTemplate:
@@ -76,9 +83,9 @@ class HeadTemplate:
         position = start + self._size
         for kind, after, size, forwarded in self._holes:
             end = data.find(b"\r", position)
-            value = data[position:end]
-            if not data.startswith(after, end):
+            if end < 0 or not data.startswith(after, end):
                 return None
+            value = data[position:end]
             if kind == _DIGITS:
                 if LENGTH.match(value) is None:
                     return None

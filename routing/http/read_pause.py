@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from routing.http.disconnect_watcher import DisconnectWatcher
 
-PIPELINE_FULL, BACKPRESSURE, END_OF_STREAM, TURN, DEFERRED = 1, 2, 4, 8, 16
+PIPELINE_FULL: Final = 1
+BACKPRESSURE: Final = 2
+END_OF_STREAM: Final = 4
+TURN: Final = 8
+DEFERRED: Final = 16
 """Too many bytes of further requests are held; the replica takes the request's body slowly, or there is no
 memory for it; nothing comes; others are read first, for a moment in which nobody watches for a disconnect;
 what was read before is not decoded yet."""

@@ -21,15 +21,16 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from time import monotonic
+from typing import Final
 
-LARGE = 65_536
+LARGE: Final = 65_536
 """Bytes of one read after which a connection waits for its turn."""
-AT_ONCE = 2
-PIPELINED_AT_ONCE = 8
-PIPELINED_S = 0.001
+AT_ONCE: Final = 2
+PIPELINED_AT_ONCE: Final = 8
+PIPELINED_S: Final = 0.001
 """Time of one turn of the loop for those that wait with pipelined requests, all together."""
-LONG_S = 0.002
-LONGEST_PAUSE_S = 0.05
+LONG_S: Final = 0.002
+LONGEST_PAUSE_S: Final = 0.05
 
 
 class ReadTurns:

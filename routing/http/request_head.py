@@ -1,35 +1,41 @@
 """Request head: method, target and the contents of header fields, for later parts of the proxy."""
 
+from __future__ import annotations
+
+from typing import Final
+
 from routing.http.forwarded_fields import ForwardedFields
+
+_FIELDS: Final = (
+    "chunked",
+    "content_length",
+    "expects_continue",
+    "fields",
+    "fleet",
+    "forwarded",
+    "host",
+    "keep_alive",
+    "key",
+    "max_forwards",
+    "method",
+    "minor",
+    "plain",
+    "request_id",
+    "route",
+    "target",
+    "time_limit_s",
+    "trace",
+    "upgrade",
+    "via",
+    "work",
+)
 
 
 class RequestHead:
     """One request's head. Immutable: if a client repeats a head byte for byte, its connection gives the same
     object again."""
 
-    __slots__ = (
-        "chunked",
-        "content_length",
-        "expects_continue",
-        "fields",
-        "fleet",
-        "forwarded",
-        "host",
-        "keep_alive",
-        "key",
-        "max_forwards",
-        "method",
-        "minor",
-        "plain",
-        "request_id",
-        "route",
-        "target",
-        "time_limit_s",
-        "trace",
-        "upgrade",
-        "via",
-        "work",
-    )
+    __slots__ = _FIELDS
 
     def __init__(self, method: bytes, target: bytes, minor: int) -> None:
         self.method = method
@@ -69,6 +75,13 @@ class RequestHead:
         came in HTTP/1.1, the version that our Via names, and its other fields are forwarded as they came."""
         self.route: object | None = None
         """The routing's cached result for this head."""
+
+    def copy(self) -> RequestHead:
+        """Another one, of which parts are to be changed."""
+        other = RequestHead(self.method, self.target, self.minor)
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        return other
 
     @property
     def has_body(self) -> bool:

@@ -5,15 +5,16 @@ client sees as a 502.
 """
 
 import re
+from typing import Final
 
 from routing.http.dates import date_field
 from routing.http.errors import BadResponse
 from routing.http.retry_after import seconds_of
 from routing.http.syntax import LENGTH, TEXT, TOKEN, members, without_fields
 
-MAX_RESPONSE_HEAD = 131_072
+MAX_RESPONSE_HEAD: Final = 131_072
 
-_HEAD = re.compile(
+_HEAD: Final = re.compile(
     rb"HTTP/1\.([01]) ([1-9][0-9][0-9])( "
     + TEXT
     + rb"*+)?((?:\r\n"
@@ -22,13 +23,13 @@ _HEAD = re.compile(
     + TEXT
     + rb"*+)*)\r\n\r\n"
 )
-_HANDLED = re.compile(
+_HANDLED: Final = re.compile(
     rb"\r\n(c(?:ontent-length|onnection)|t(?:e|ransfer-encoding|railer)|upgrade|keep-alive"
     rb"|proxy-(?:connection|authenticate)|retry-after|endpoint-load-metrics"
-    rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason))):[ \t]*+([^\r]*+)"
+    rb"|x-(?:request-id|switchyard-(?:replica|retries|retry-reason|fleet|model|fallback))):[ \t]*+([^\r]*+)"
 )
-_WEB_SOCKET = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
-_BODILESS = frozenset({*range(100, 200), 204, 304})
+_WEB_SOCKET: Final = re.compile(rb"\r\nupgrade:[ \t]*+websocket[ \t]*+\r\n", re.IGNORECASE)
+_BODILESS: Final = frozenset({*range(100, 200), 204, 304})
 
 
 class ResponseHead:

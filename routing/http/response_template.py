@@ -11,18 +11,20 @@ a server whose heads differ elsewhere too costs no more than a look at each.
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from routing.http.response_head import ResponseHead, parse_response_head
 
-LONGEST = 4096
+LONGEST: Final = 4096
 """Bytes of a head that is worth keeping."""
-TRIES = 16
+TRIES: Final = 16
 """Of one connection, to find a head that comes again."""
-_MOST_PATTERNS = 256
-_HOLES = re.compile(
+_MOST_PATTERNS: Final = 256
+_HOLES: Final = re.compile(
     rb"(?<=\r\n)(?:(content-length:[ \t]*+)[0-9]++|(date:[ \t]*+)[ -~]{29}(?=\r|\Z))", re.IGNORECASE
 )
-_DIGITS, _DATE = rb"(?P<length>[0-9]{1,18}+)", rb"([ -~]{29})"
+_DIGITS: Final = rb"(?P<length>[0-9]{1,18}+)"
+_DATE: Final = rb"([ -~]{29})"
 _patterns: dict[bytes, re.Pattern[bytes] | None] = {}
 """By what is fixed; ``None``: met once."""
 

@@ -7,25 +7,26 @@ are not possessive, because Python before 3.11.5 misreads them (gh-106052).
 
 import re
 from collections.abc import Set
+from typing import Final
 
-TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
-PLAIN_TOKEN = rb"[!#$%&'*+\-.^`|~0-9A-Za-z]"
+TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
+PLAIN_TOKEN: Final = rb"[!#$%&'*+\-.^`|~0-9A-Za-z]"
 """A token without ``_``: names with an underscore take the careful path, where they are dropped."""
-TEXT = rb"[\t\x20-\x7e\x80-\xff]"
+TEXT: Final = rb"[\t\x20-\x7e\x80-\xff]"
 """What a field value may hold: visible characters, SP, HTAB and obs-text."""
 
-LINE_END = b"\r\n"
-HEAD_END = b"\r\n\r\n"
+LINE_END: Final = b"\r\n"
+HEAD_END: Final = b"\r\n\r\n"
 
-FIELD_LINE = re.compile(rb"(" + TOKEN + rb"++):[ \t]*+(" + TEXT + rb"*+)\Z")
-HOST = re.compile(
+FIELD_LINE: Final = re.compile(rb"(" + TOKEN + rb"++):[ \t]*+(" + TEXT + rb"*+)\Z")
+HOST: Final = re.compile(
     rb"(?:[A-Za-z0-9._~!$&'()*,;=\-]++|(?:%[0-9A-Fa-f]{2})+)+(?::[0-9]{0,5}+)?\Z"
     rb"|\[[0-9A-Fa-f:.]++\](?::[0-9]{0,5}+)?\Z"
 )
 """``uri-host [ ":" port ]`` of RFC 9110 §7.2, not empty."""
-LENGTH = re.compile(rb"[0-9]{1,18}+\Z")
+LENGTH: Final = re.compile(rb"[0-9]{1,18}+\Z")
 """A Content-Length: digits alone, and few enough for any 64-bit reader."""
-BARE_LINE_FEED = re.compile(rb"(?<!\r)\n")
+BARE_LINE_FEED: Final = re.compile(rb"(?<!\r)\n")
 
 
 def members(value: bytes) -> list[bytes]:

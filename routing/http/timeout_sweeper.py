@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
-PERIOD_S = 0.1
-LATE_S = 0.5
-READ_FIRST_S = 0.01
-AT_ONCE = 64
+PERIOD_S: Final = 0.1
+LATE_S: Final = 0.5
+READ_FIRST_S: Final = 0.01
+AT_ONCE: Final = 64
 """Members checked in one turn of the loop: well under a millisecond."""
 
 

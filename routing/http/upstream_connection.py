@@ -17,12 +17,13 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
 from routing.http import stream_heads
 from routing.http.abort import abort_transport, has_unsent
 from routing.http.chunked import ChunkedDecoder, are_whole_chunks, size_lines
 from routing.http.errors import BadChunk, BadResponse
+from routing.http.held_heads import HeldHeads
 from routing.http.read_turns import LARGE, ReadTurns
 from routing.http.response_handler import Passthrough, ResponseHandler
 from routing.http.response_head import (
@@ -36,11 +37,14 @@ from routing.http.small_reads import SmallReads
 from routing.http.syntax import BARE_LINE_FEED, HEAD_END
 from routing.http.write_batch import WriteBatch
 
-SLICE = 262_144
+SLICE: Final = 262_144
 """Bytes of a large body that are written at once. The kernel would copy megabytes in one call."""
-_CLOSE_GRACE_S = 0.02
+_CLOSE_GRACE_S: Final = 0.02
 """A replica that reads nothing would not hear of the end at all."""
-_HEAD, _LENGTH, _CHUNKED, _UNTIL_CLOSE = range(4)
+_HEAD: Final = 0
+_LENGTH: Final = 1
+_CHUNKED: Final = 2
+_UNTIL_CLOSE: Final = 3
 
 
 class PoolHandle(Protocol):
@@ -49,6 +53,7 @@ class PoolHandle(Protocol):
     authority: bytes
     writes: WriteBatch
     turns: ReadTurns
+    heads: HeldHeads
     on_load_report: Callable[[bytes], None] | None
     """Hears what the field ``endpoint-load-metrics`` of an answer says, in lower case."""
 
@@ -67,6 +72,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_abandoned",
         "_answers_head",
         "_decoder",
+        "_held_head",
         "_known",
         "_known_head",
         "_known_stop",
@@ -84,6 +90,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_waits_turn",
         "_write",
         "handler",
+        "held_until",
         "idle_since",
         "pool",
         "request_open",
@@ -95,7 +102,7 @@ class UpstreamConnection(asyncio.Protocol):
     def __init__(self, pool: PoolHandle) -> None:
         self.pool = pool
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._write: Callable[[bytes], None] = None  # type: ignore[assignment]
+        self._write: Callable[[bytes | memoryview], None] = None  # type: ignore[assignment]
         """The transport's, at the end of the loop's turn."""
         self.idle_since = 0.0
         self.reused = False
@@ -130,6 +137,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._partial: bytes | bytearray = b""
         self._remaining = 0
         self._decoder: ChunkedDecoder | None = None
+        self._held_head: ResponseHead | None = None
+        """That of a chunked body of which nothing has come yet; held until ``held_until`` at the latest."""
+        self.held_until = 0.0
         self._passthrough: Passthrough | None = None
         """The handler's, while what comes next may be a whole chunk."""
 
@@ -171,7 +181,7 @@ class UpstreamConnection(asyncio.Protocol):
         if rest is None or self.write_paused or self.transport.is_closing():
             return
         self._rest = rest[SLICE:] if len(rest) > SLICE else None
-        self._write(rest[:SLICE])  # type: ignore[arg-type]
+        self._write(rest[:SLICE])
         # A slice keeps the whole body in memory.
         self._piece = held
         if self.write_paused:
@@ -402,6 +412,10 @@ class UpstreamConnection(asyncio.Protocol):
             self._decoder = decoder = ChunkedDecoder()
             self._reusable = self._reusable and head.keep_alive
             piece = decoder.feed(data[position:])
+            if not piece and not decoder.done:
+                self._held_head = head
+                self.pool.heads.hold(self, monotonic())
+                return
             self._deliver_head(handler, head, piece, decoder.done, decoder.rest)
             self._expect_chunk(handler, decoder)
             return
@@ -417,6 +431,15 @@ class UpstreamConnection(asyncio.Protocol):
             self._state = _LENGTH
             self._remaining = stop - len(data)
             handler.response(head, data[position:], False, monotonic())
+
+    def release_head(self, now: float) -> None:
+        """Called by :class:`HeldHeads`: nothing has come of the body of the head that is held."""
+        head, self._held_head = self._held_head, None
+        self.held_until = 0.0
+        handler, decoder = self.handler, self._decoder
+        if head is not None and handler is not None and decoder is not None:
+            handler.response(head, b"", False, now)
+            self._expect_chunk(handler, decoder)
 
     def _deliver_head(
         self, handler: ResponseHandler, head: ResponseHead, body: bytes, complete: bool, rest: bytes
@@ -444,7 +467,13 @@ class UpstreamConnection(asyncio.Protocol):
         if complete:
             self._end(now, rest)
         if piece or complete:
-            handler.data(piece, complete, now)
+            head = self._held_head
+            if head is None:
+                handler.data(piece, complete, now)
+            else:
+                self._held_head = None
+                self.held_until = 0.0
+                handler.response(head, piece, complete, now)
         if self._decoder is not None:
             self._expect_chunk(handler, self._decoder)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from routing.contract import address_policy
 from routing.contract.address_policy import DeniedAddress
+from routing.http.held_heads import HeldHeads
 from routing.http.local_errors import local_error
 from routing.http.name_resolver import NameResolver
 from routing.http.read_turns import ReadTurns
@@ -25,12 +26,12 @@ from routing.ipc.descriptors import is_out_of_descriptors
 
 log = logging.getLogger(__name__)
 
-UNREACHABLE = "replica_unreachable"
-NOT_VERIFIED = "tls_failed"
-ADDRESS_DENIED = "address_denied"
-NO_DESCRIPTOR = "descriptors_exhausted"
-LOCAL_ERROR = "connect_prevented"
-CLOSED_AFTER_S = 0.002
+UNREACHABLE: Final = "replica_unreachable"
+NOT_VERIFIED: Final = "tls_failed"
+ADDRESS_DENIED: Final = "address_denied"
+NO_DESCRIPTOR: Final = "descriptors_exhausted"
+LOCAL_ERROR: Final = "connect_prevented"
+CLOSED_AFTER_S: Final = 0.002
 """By then the loop has closed the connections that were given back."""
 
 
@@ -60,6 +61,7 @@ class UpstreamPool:
         "_sweeper",
         "authority",
         "deadline",
+        "heads",
         "host",
         "idle",
         "on_idle_closed",
@@ -77,6 +79,7 @@ class UpstreamPool:
         sweeper: TimeoutSweeper,
         writes: WriteBatch,
         turns: ReadTurns,
+        heads: HeldHeads,
         names: NameResolver,
         host: str,
         port: int,
@@ -97,6 +100,7 @@ class UpstreamPool:
         self._sweeper = sweeper
         self.writes = writes
         self.turns = turns
+        self.heads = heads
         self._max_idle = max_idle
         self._max_idle_s = max_idle_s
         self.host = host
@@ -255,13 +259,14 @@ class ClosingHandle:
     """Stands for the pool at connections that are closed after their present response: a released one is not
     pooled again."""
 
-    __slots__ = ("_pool", "authority", "on_load_report", "turns", "writes")
+    __slots__ = ("_pool", "authority", "heads", "on_load_report", "turns", "writes")
 
     def __init__(self, pool: UpstreamPool) -> None:
         self._pool = pool
         self.authority = pool.authority
         self.writes = pool.writes
         self.turns = pool.turns
+        self.heads = pool.heads
         self.on_load_report = pool.on_load_report
 
     def opened(self, upstream: UpstreamConnection) -> None:

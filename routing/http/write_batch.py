@@ -18,16 +18,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
-APART_S = 60e-6
+APART_S: Final = 60e-6
 """Two writes of one turn come closer together than this: that is what two requests of a busy loop take."""
-MOST = 64
+MOST: Final = 64
 """So many are written without waiting for the turn to end: it bounds what the first of them waits for."""
 
-Write = Callable[[bytes], None]
+Write = Callable[[bytes | memoryview], None]
 
 
-LARGE = 8192
+LARGE: Final = 8192
 """More bytes than this are written at once: a socket may be read many times in one turn, and what comes of
 that must meet a full buffer, and pause the reading, before it piles up here."""
 
@@ -44,7 +45,7 @@ class WriteBatch:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._pending: list[tuple[Write, bytes]] = []
+        self._pending: list[tuple[Write, bytes | memoryview]] = []
         self._quiet = False
         """The write before came alone."""
         self._began_at = 0.0
@@ -55,7 +56,7 @@ class WriteBatch:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def add(self, write: Write, data: bytes) -> None:
+    def add(self, write: Write, data: bytes | memoryview) -> None:
         """Write in this turn. ``write`` is a transport's; the order of additions is kept."""
         if len(data) > LARGE:
             self.flush()

@@ -48,6 +48,13 @@ class AccessLine(msgspec.Struct, kw_only=True):
     code: str = ""
     """Of the proxy's own error, as its body says."""
     retries: int = 0
+    second: str = ""
+    """What became of a second replica that was sent the request as well: ``won``, ``lost``, ``failed`` or
+    ``cancelled``; empty: there was none."""
+    fallback: str = ""
+    """Why ``fleet`` has served it in place of another one."""
+    asked_fleet: str = ""
+    """That other one, which the client has asked."""
     continued: int = 0
     """How often another replica went on with the answer."""
     bytes: int = 0

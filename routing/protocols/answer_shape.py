@@ -56,6 +56,7 @@ _PROTOCOLS = {_OUTPUTS: "open-inference"}
 """Of the fleets in which a call with this mark is what it seems; of the others it is ``openai``."""
 _ENCODED = re.compile(rb"\r\ncontent-encoding:[ \t]*+(?!identity[ \t]*+(?:\r|\Z))", re.IGNORECASE)
 _EVENTS = re.compile(rb"\r\ncontent-type:[ \t]*+text/event-stream", re.IGNORECASE)
+_JSON = re.compile(rb"\r\ncontent-type:[ \t]*+application/json", re.IGNORECASE)
 _JSON_LENGTH = re.compile(rb"\r\ninference-header-content-length:[ \t]*+([0-9]{1,18})[ \t]*+(?=\r|\Z)", re.I)
 _BLANKS = b" \t\r\n"
 _NO_CONTENT = frozenset({b"null", b'""', b"[]", b"{}"})
@@ -81,15 +82,25 @@ def mark_of(method: bytes, target: bytes) -> bytes:
     return UNJUDGED if found is None else _MARKS.get(found[1], UNJUDGED)
 
 
+def belongs_to(mark: bytes, protocol: str) -> bool:
+    """Whether a call with this mark is what it seems, in a fleet of this protocol."""
+    return mark != UNJUDGED and protocol == _PROTOCOLS.get(mark, "openai")
+
+
+def is_json(head: bytes) -> bool:
+    """Whether the response with this head says that it is JSON."""
+    return _JSON.search(head) is not None
+
+
+def is_encoded(head: bytes) -> bool:
+    """Whether the body of the response with this head is encoded."""
+    return _ENCODED.search(head) is not None
+
+
 def is_judged(mark: bytes, protocol: str, status: int, head: bytes) -> bool:
     """Whether a response to a call with this mark is judged. ``protocol``: of the fleet. ``head``: status
     line and fields of the response, each field preceded by CRLF."""
-    return (
-        mark != UNJUDGED
-        and status == 200
-        and protocol == _PROTOCOLS.get(mark, "openai")
-        and _ENCODED.search(head) is None
-    )
+    return status == 200 and belongs_to(mark, protocol) and not is_encoded(head)
 
 
 def is_event_stream(head: bytes) -> bool:

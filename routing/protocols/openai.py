@@ -6,59 +6,37 @@ fleet adds the length of its usual answer. What was not generated (embeddings, s
 """
 
 import re
+from typing import Final
 
 import msgspec
 
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.protocols.long_strings import LEAST_BODY, without_long_strings
+from routing.protocols.openai_messages import ModelObject, ModelOnly, OpenAiRequest
 from routing.protocols.request_info import BadRequestBody, RequestInfo
 
-BYTES_PER_TOKEN = 4.0
-MOST_TOKENS = 1_000_000_000
+BYTES_PER_TOKEN: Final = 4.0
+MOST_TOKENS: Final = 1_000_000_000
 """More than that is no limit that anybody means."""
 
-_GENERATES = (b"/completions", b"/responses", b"/messages")
-_LONGEST_COUNT = 48
+_GENERATES: Final = (b"/completions", b"/responses", b"/messages")
+_LONGEST_COUNT: Final = 48
 """Bytes of ``"completion_tokens": 123456789``, and some blanks."""
-_COMPLETION_TOKENS = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
-_PROMPT_TOKENS = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*+:\s*+([0-9]{1,9})')
-_USUAL_USAGE = re.compile(
+_COMPLETION_TOKENS: Final = re.compile(rb'"(?:completion_tokens|output_tokens)"\s*+:\s*+([0-9]{1,9})')
+_PROMPT_TOKENS: Final = re.compile(rb'"(?:prompt_tokens|input_tokens)"\s*+:\s*+([0-9]{1,9})')
+_USUAL_USAGE: Final = re.compile(
     rb'"usage":\{"(?:prompt_tokens":([0-9]{1,9}),"(?:total_tokens":[0-9]{1,9},")?completion_tokens":([0-9]{1,9})'
     rb'|completion_tokens":([0-9]{1,9}),"prompt_tokens":([0-9]{1,9}))[,}]'
 )
 """As vLLM, OpenAI and llama.cpp begin it."""
-_COUNTS = re.compile(rb'"(prompt|input|completion|output|total)_tokens"\s*+:\s*+([0-9]{1,9})')
-_LONGEST_USAGE = 1024
+_COUNTS: Final = re.compile(rb'"(prompt|input|completion|output|total)_tokens"\s*+:\s*+([0-9]{1,9})')
+_LONGEST_USAGE: Final = 1024
 """Bytes from a usage's first count to its last."""
 
 
-class _RequestBody(msgspec.Struct):
-    """The members that matter here; all others are skipped without being built."""
-
-    model: str = ""
-    stream: bool | None = False
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
-    max_output_tokens: int | None = None
-    n: int | None = None
-
-
-class _ModelOnly(msgspec.Struct):
-    """For bodies whose other members have unexpected types: the replica is to say so, not we."""
-
-    model: str = ""
-
-
-class _ModelObject(msgspec.Struct):
-    id: str
-    object: str = "model"
-    created: int = 0
-    owned_by: str = "switchyard"
-
-
-_decode = msgspec.json.Decoder(_RequestBody).decode
-_decode_model = msgspec.json.Decoder(_ModelOnly).decode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode: Final = msgspec.json.Decoder(OpenAiRequest).decode
+_decode_model: Final = msgspec.json.Decoder(ModelOnly).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def read(target: bytes, body: bytes) -> RequestInfo:
@@ -99,12 +77,12 @@ def with_model(body: bytes, model: str) -> bytes:
 
 def model_list(names: list[str]) -> bytes:
     """Answer to ``GET /v1/models``."""
-    return msgspec.json.encode({"object": "list", "data": [_ModelObject(name) for name in names]})
+    return msgspec.json.encode({"object": "list", "data": [ModelObject(name) for name in names]})
 
 
 def model_object(name: str) -> bytes:
     """Answer to ``GET /v1/models/{model}``."""
-    return msgspec.json.encode(_ModelObject(name))
+    return msgspec.json.encode(ModelObject(name))
 
 
 def error_body(status: int, code: str, message: str, kind: str = "") -> bytes:

@@ -1,4 +1,4 @@
-"""Trials of continuation: whether each replica says on what another has begun, found out by small requests.
+"""Trials of continuation: whether each replica continues what another has begun, found out by small requests.
 
 Where a fleet's policy continues answers, each worker tries each of its replicas, with at most four requests
 of one token, and again from time to time, for what listens at an address may be another server by then. A

@@ -20,6 +20,7 @@ from routing.contract.trusted_proxies import TrustedProxies, client_group
 from routing.http.client_connection import ClientConnection
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
+from routing.http.held_heads import HeldHeads
 from routing.http.interfaces import Client, Connection
 from routing.http.limits import BodyLimits
 from routing.http.local_response import response_bytes
@@ -58,6 +59,7 @@ from routing.proxy.limits.request_limits import default_body_limits
 from routing.proxy.limits.unread_responses import UnreadResponses
 from routing.proxy.queue_scheduler import QueueScheduler
 from routing.proxy.settings import ProxySettings
+from routing.proxy.stream_mover import StreamMover
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 from routing.shared.key_quotas import KeyQuotas
 from routing.tls.context_cache import TlsContextCache
@@ -76,6 +78,7 @@ class Proxy:
         self.disconnects = DisconnectWatcher(self._loop)
         self.writes = WriteBatch(self._loop)
         self.turns = ReadTurns(self._loop)
+        self._held_heads = HeldHeads(self._loop)
         self.queue_scheduler = QueueScheduler(self._loop)
         table.set_waker(self.queue_scheduler)
         self._contexts = TlsContextCache()
@@ -111,6 +114,8 @@ class Proxy:
         self.connect_checks = ConnectChecks(self._loop, self.endpoint)
         """Whether replicas that cannot be reached listen."""
         self.continuation_trials = ContinuationTrials(self._loop, table, self.endpoint)
+        self.stream_mover = StreamMover(self._loop, table)
+        """Frees replicas that are drained with ``move``."""
         self.rejected = 0
         """Requests rejected before any fleet was found: malformed, unknown model, too large."""
         self.acts: Counter[str] = Counter()
@@ -311,6 +316,7 @@ class Proxy:
     def _follow_snapshot(self, pool: Pool) -> None:
         self._credentials.follow(pool)
         self.continuation_trials.follow(pool)
+        self.stream_mover.follow(pool)
 
     def endpoint(self, replica: Replica) -> UpstreamEndpoint:
         """The HTTP side of a replica, made when it is first needed."""
@@ -323,6 +329,7 @@ class Proxy:
                 self.sweeper,
                 self.writes,
                 self.turns,
+                self._held_heads,
                 self._names,
                 address.host,
                 address.port,

@@ -6,6 +6,7 @@ from math import inf
 
 from routing.balancing.replica.state import Replica
 from routing.contract.table import Tls
+from routing.http.response_handler import ResponseHandler
 from routing.http.upstream_pool import ConnectListener, UpstreamPool
 
 NO_CREDENTIAL = "credential_missing"
@@ -68,6 +69,10 @@ class UpstreamEndpoint:
     def waits_for(self) -> str:
         """As of :class:`routing.http.upstream_pool.UpstreamPool`."""
         return self._pool.waits_for
+
+    def handlers(self) -> list[ResponseHandler]:
+        """The senders of the requests that are in flight over its connections."""
+        return [upstream.handler for upstream in self._pool.open if upstream.handler is not None]
 
     def silent_requests(
         self, now: float, for_s: float, work_s: float = 0.0, after: float = 0.0

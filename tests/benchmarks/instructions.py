@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.instructions [--rounds 3] [--requests 16000] [--events 64000] [--heads ids]
         [--key] [--models served] [--slots 1000] [--strategy NAME] [--answers vllm] [--apart]
+    python -m tests.benchmarks.instructions --streams 400 [--answers vllm]
     python -m tests.benchmarks.instructions --picks [--strategies A,B]
 
 A real proxy with one worker, run from a fleet file, is counted by valgrind's cachegrind, process by process.
@@ -14,7 +15,8 @@ too; the worker's clock counts how often it is read (`WORKER`), and ``PYTHONHASH
 
 ``--answers`` says what replicas send (:mod:`tests.benchmarks.recorded`): ``plain`` is always the same. What
 vLLM sends as head and body comes in one segment, as a busy proxy reads it, or ``--apart``, as an idle one
-does.
+does. ``--streams`` counts something else: a stream of three tokens on a connection of its own, as a client
+opens it; its head is sent and read by itself, as that of a server which writes it by itself.
 
 CPU time depends on what else the machine does, instructions hardly do: figures of two trees can be compared
 when they were taken at different times. They say nothing of caches, nor of the kernel's part. The spread is
@@ -47,6 +49,7 @@ BEGAN = 1_790_000_000.0
 """Unix time of the first answer: the same in each run."""
 PER_SECOND = 5000
 """Answers whose date is the same."""
+OPENING_EVENTS = 3
 STREAM_END = 12
 """Bytes by which the end of a segment is known, however it is chunked."""
 KEY = "sy-" + "k" * 43
@@ -75,6 +78,11 @@ random.Random = Seeded
 time.monotonic = itertools.count(1000.0, 50e-6).__next__
 pause = asyncio.sleep
 asyncio.sleep = lambda delay, result=None: pause(50 * delay, result)
+try:
+    from routing.http import held_heads
+    held_heads.HOLD_S *= 50
+except ImportError:
+    pass
 module = sys.argv[2]
 del sys.argv[1:3]
 try:
@@ -85,7 +93,8 @@ os._exit(0)
 """
 """Given ``-m MODULE …``: runs it, and leaves out the interpreter's own end, which takes long. Chance is the
 same each time. What a worker does so many times a second would be more a request on a slower machine: its
-clock moves on by 50 µs whenever it is read, and tasks sleep fifty times as long."""
+clock moves on by 50 µs whenever it is read, tasks sleep fifty times as long, and a head is held (where the
+tree holds heads) fifty times as long."""
 REPEATABLE = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": ""}
 """Without its compiled modules a worker would start for half a minute."""
 
@@ -96,6 +105,8 @@ class Load:
     streams: int
     events: int
     """Of each stream."""
+    opening: int = 0
+    """Streams of ``OPENING_EVENTS``, each on a new connection of the client's."""
 
 
 class Peers:
@@ -108,6 +119,7 @@ class Peers:
         for listener in self.listeners:
             self._selector.register(listener, selectors.EVENT_READ, True)
         self._client: socket.socket
+        self._port = 0
         self._heads = heads
         self._key = f"Authorization: Bearer {key}\r\n".encode() if key else b""
         self._number = 0
@@ -115,6 +127,7 @@ class Peers:
         self._apart = apart
 
     def connect(self, port: int) -> None:
+        self._port = port
         self._client = socket.create_connection(("127.0.0.1", port), LIMIT_S)
         self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -135,6 +148,20 @@ class Peers:
                 sent = b"".join(segments)
                 replica.sendall(sent)
                 self.read_until(sent[-STREAM_END:])
+        for _ in range(load.opening):
+            self.open_stream()
+
+    def open_stream(self) -> None:
+        self._client.close()
+        self.connect(self._port)
+        replica = self.ask(STREAM_BODY)
+        first, *others = self._answers.stream(BEGAN + self._number // PER_SECOND, OPENING_EVENTS)
+        head, _, events = b"".join(first).partition(b"\r\n\r\n")
+        replica.sendall(head + b"\r\n\r\n")
+        until_read(replica)
+        for sent in (events, *(b"".join(segments) for segments in others)):
+            replica.sendall(sent)
+            self.read_until(sent[-STREAM_END:])
 
     def close(self) -> None:
         self._client.close()
@@ -298,6 +325,19 @@ def measure(options: argparse.Namespace) -> list[tuple[float, float]]:
     return found
 
 
+def measure_streams(options: argparse.Namespace) -> list[float]:
+    """Instructions of a stream on a new connection, of each round."""
+    short = Load(20, 4, 25, opening=40)
+    more = replace(short, opening=40 + options.streams)
+    lasts_s = options.lasts or 1.15 * count_load(more, options, 0)[1]
+    print(f"each run lasts {lasts_s:.0f} s", file=sys.stderr)
+    found = []
+    for _ in range(options.rounds):
+        few, many = (count_load(load, options, lasts_s)[0] for load in (short, more))
+        found.append((many - few) / options.streams)
+    return found
+
+
 def figure(values: list[float]) -> str:
     spread = (max(values) - min(values)) / statistics.median(values) * 100
     return f"{statistics.median(values):12,.0f}   ({min(values):,.0f} to {max(values):,.0f}: {spread:.2f} %)"
@@ -351,6 +391,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="max_concurrency of each replica, which is never reached")
     parser.add_argument("--continuation", default="", help="that of the policy, as auto: what passes is kept")
     parser.add_argument("--answers", choices=KINDS, default="plain", help="whose answers replicas send")
+    parser.add_argument("--streams", type=int, metavar="N", help="count streams on new connections, so many")
     parser.add_argument("--apart", action="store_true", help="a body is sent once its head was read")
     parser.add_argument("--picks", action="store_true", help="count picks alone")
     parser.add_argument("--strategies", metavar="A,B", default="least_expected_work,round_robin")
@@ -368,6 +409,9 @@ def main() -> None:
     print(f"{setup}, heads: {options.heads}{', with a client key' if options.key else ''}")
     print(f"answers of {options.answers}{', head and body apart' if options.apart else ''}")
     subprocess.run([sys.executable, "-m", "compileall", "-q", "routing"], check=True)
+    if options.streams:
+        print(f"instructions a stream  {figure(measure_streams(options))}")
+        return
     found = measure(options)
     print(f"instructions a request {figure([request for request, _ in found])}")
     print(f"instructions an event  {figure([event for _, event in found])}")

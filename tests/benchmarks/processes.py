@@ -1,6 +1,7 @@
 """Processes of a benchmark: started on a CPU of their own, measured by what /proc says, ended in any case."""
 
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -10,8 +11,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from routing import compiled
+
 _CLOCK_OF_PROCESS = 2
 """Linux's CPUCLOCK_SCHED: what all threads of a process have run, also of those that have ended."""
+
+
+def circumstances() -> str:
+    """Of a figure: machine, Python, and how the workers of our proxy run."""
+    how = "compiled" if compiled.found() else "from source"
+    return (
+        f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, workers run {how}"
+    )
 
 
 @contextmanager

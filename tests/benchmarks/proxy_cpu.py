@@ -26,8 +26,6 @@ nginx and wrk come from the system's packages; nothing here passes or fails by t
 """
 
 import argparse
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -36,7 +34,7 @@ import tempfile
 from pathlib import Path
 
 from routing.contract.client_keys import new_key
-from tests.benchmarks.processes import cpu_seconds, family, running, two_cpus
+from tests.benchmarks.processes import circumstances, cpu_seconds, family, running, two_cpus
 from tests.benchmarks.recorded import KINDS
 from tests.benchmarks.recorded_replica import BODY
 from tests.benchmarks.wrk import drive
@@ -167,7 +165,7 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, list[tuple[f
 
 def report(rounds: dict[str, list[tuple[float, float]]], options: argparse.Namespace) -> None:
     version = subprocess.run(["nginx", "-v"], capture_output=True, text=True, check=True).stderr.strip()
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; {version}")
+    print(f"{circumstances()}; {version}")
     print(
         f"{options.connections} connections, {options.rounds} rounds of {options.seconds} s each, "
         f"answers of {options.answers}, ports: {options.ports}, heads: {options.heads}"

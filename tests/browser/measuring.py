@@ -31,6 +31,8 @@ class Measuring:
         self.redis = redis.Redis.from_url(settings.REDIS_URL)
         self.fleets: list[str] = []
         self.in_flight: dict[str, int] = {}
+        self.moving: dict[str, frames.MovingLive] = {}
+        """Replica → what can be moved; else nobody looks."""
         self.reported: dict[str, frames.ReportedLive] = {}
         """Replica → requests in flight; else 3."""
         self.states: dict[str, tuple[str, str]] = {}
@@ -49,6 +51,9 @@ class Measuring:
         self.predictions: frames.PredictionsLive | None = None
         self.learned: dict[str, frames.LearnedLive] = {}
         """By replica."""
+        self.fallbacks: list[frames.FallbackLive] = []
+        self.no_fallback: dict[str, int] = {}
+        self.covered = False
         self.would_refuse: int | None = None
         self.cold: frames.ColdLive | None = None
         self.sequence = 0
@@ -175,6 +180,8 @@ class Measuring:
             seconds_per_work=None,
             learned=self.learned.get(spec.name),
             reported=self.reported.get(spec.name),
+            move=spec.move,
+            moving=self.moving.get(spec.name),
         )
 
     def _fleet_frame(self, snapshot: FleetSnapshot, at: float) -> frames.FleetFrame:
@@ -198,6 +205,9 @@ class Measuring:
             queue=self.queue,
             affinity=self.affinity,
             sites=self.sites,
+            fallbacks=self.fallbacks,
+            no_fallback=self.no_fallback,
+            covered=self.covered,
             capacity=16 * len(replicas),
             replicas=len(replicas),
             eligible=sum(replica.eligible for replica in replicas),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from controlplane.telemetry.frames import MovingLive, StayingLive
+from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
 from tests.browser.site import LOOKER, Site
 
@@ -165,3 +167,68 @@ def test_a_viewer_sees_no_forms(open_page: Open, new_class: Callable[[float], st
     expect(page.locator(f"tr[data-hardware='{name}']")).to_be_visible()
     expect(page.get_by_role("button", name="New hardware class")).to_have_count(0)
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+
+
+def test_all_replicas_on_an_accelerator_or_its_host_are_drained_and_activated(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring, site: Site
+) -> None:
+    fleet = new_fleet(("a", "b", "c", "d", "e", "f", "g"))
+    number = next(_numbers)
+    for index, replica in enumerate("ab"):
+        device = f"rack{number}/gpu{index}"
+        site.api("POST", "/accelerators", {"name": device, "memory_bytes": 80 * 2**30})
+        site.api("PATCH", f"/fleets/{fleet}/replicas/{replica}", {"accelerators": [device]})
+        staying = [StayingLive(reason="plain", requests=1, words="not streamed")]
+        measuring.moving[replica] = MovingLive(
+            movable=2, movable_prompt_tokens=600, staying=staying, moved=0, moved_prompt_tokens=0
+        )
+    page = open_page("/hardware")
+    opener = page.get_by_role("button", name=f"Drain rack{number}/gpu0")
+    opener.click()
+    form = page.get_by_role("form", name=f"Drain rack{number}/gpu0")
+    expect(form).to_contain_text(f"{fleet}/a active · 3 in flight")
+    expect(form).to_contain_text("2 of 3 requests in flight go on at other replicas")
+    form.get_by_label(f"host rack{number}").check()
+    expect(form).to_contain_text(f"{fleet}/b active · 3 in flight")
+    expect(form).to_contain_text("4 of 6 requests in flight go on at other replicas")
+    expect(form).to_contain_text("some 1.2K prompt tokens")
+    expect(form).to_contain_text("2 finish there: 2 not streamed.")
+    sent = f'{{"host":"rack{number}","move":true}}'
+    expect(form.get_by_label("The same as a command")).to_contain_text(sent)
+    assert findings(page) == []
+    form.get_by_role("button", name="Drain 2 replicas").click()
+    expect(form).to_contain_text("6 requests still in flight")
+
+    def states() -> set[tuple[str, bool]]:
+        replicas = [site.api("GET", f"/fleets/{fleet}/replicas/{name}") for name in "ab"]
+        return {(one["admin_state"], one["move"]) for one in replicas}
+
+    assert states() == {("draining", True)}
+    measuring.in_flight.update(a=0, b=0)
+    measuring.moving.clear()
+    expect(form).to_contain_text("safe to stop: nothing in flight, no new requests")
+    form.get_by_role("button", name="Activate 2 replicas").click()
+    expect(form.get_by_role("button", name="Drain 2 replicas")).to_be_enabled()
+    assert states() == {("active", False)}
+    form.get_by_label("Move streams").focus()
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()
+    expect(opener).to_be_focused()
+
+
+def test_to_drain_most_of_what_serves_is_said_and_confirmed(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    fleet = new_fleet(("a",))
+    device = f"rack{next(_numbers)}/gpu0"
+    site.api("POST", "/accelerators", {"name": device, "memory_bytes": 80 * 2**30})
+    site.api("PATCH", f"/fleets/{fleet}/replicas/a", {"accelerators": [device]})
+    page = open_page("/hardware")
+    page.get_by_role("button", name=f"Drain {device}").click()
+    form = page.get_by_role("form", name=f"Drain {device}")
+    form.get_by_role("button", name="Drain 1 replica").click()
+    expect(form.get_by_role("alert")).to_contain_text("Do it once more to confirm.")
+    assert site.api("GET", f"/fleets/{fleet}/replicas/a")["admin_state"] == "active"
+    form.get_by_role("button", name="Drain 1 replica").click()
+    expect(form.get_by_role("button", name="Activate 1 replica")).to_be_visible()
+    assert site.api("GET", f"/fleets/{fleet}/replicas/a")["admin_state"] == "draining"

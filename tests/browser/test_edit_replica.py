@@ -199,8 +199,10 @@ def test_what_is_brought_back_has_all_its_settings(
         "request_bytes_per_work": 2.5,
         "adapters": ["sql"],
         "site": "berlin",
+        "version": "v2",
         "credential": "env:REPLICA_B_KEY",
         "admin_state": "draining",
+        "move": True,
     }
     assert settings.keys() | {"name", "url"} == REPLICA.fields.keys()
     before = site.api("PATCH", path, settings)

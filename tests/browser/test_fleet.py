@@ -4,14 +4,17 @@ import re
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Locator, Page, expect
 
 from controlplane.telemetry.frames import (
     LearnedLive,
+    MovingLive,
     PredictedLive,
     PredictionsLive,
     ReportedLive,
     ServesLive,
+    StayingLive,
 )
 from tests.browser.axe import findings
 from tests.browser.measuring import Measuring
@@ -139,6 +142,59 @@ def test_the_objective_for_first_tokens_is_set_and_taken_away(
     assert site.api("GET", path)["set"] == {}
 
 
+@pytest.mark.long
+def test_the_limit_for_a_second_replica_is_set(
+    open_page: Open, new_fleet: Callable[..., str], site: Site
+) -> None:
+    name = new_fleet()
+    panel = open_page(f"/fleets/{name}").get_by_role("region", name=re.compile("^Policy"))
+    limit, fact = panel.get_by_label("Second replica after"), panel.locator("[data-cell=second_attempts]")
+    expect(limit).to_have_value("off")
+    expect(fact).to_contain_text("off")
+    path = f"/fleets/{name}/policy"
+    for text, kept, words in (("auto", "auto", "limit not learned yet"), ("2,5", 2.5, "0 requests")):
+        limit.fill(text)
+        panel.get_by_role("button", name="Apply").click()
+        expect(panel.get_by_role("status")).to_contain_text("revision")
+        assert site.api("GET", path)["set"] == {"first_token_limit_s": kept}
+        expect(fact).to_contain_text(words)
+    limit.fill("often")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("alert")).to_contain_text("must be a number or auto or off")
+    # JSON has no infinite number: it would be null, which unsets the limit.
+    limit.fill("1e400")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("alert")).to_contain_text("1e400")
+    expect(limit).to_have_value("1e400")
+    assert site.api("GET", path)["set"] == {"first_token_limit_s": 2.5}
+
+
+def test_what_becomes_of_failures_is_set(open_page: Open, new_fleet: Callable[..., str], site: Site) -> None:
+    name = new_fleet()
+    page = open_page(f"/fleets/{name}")
+    panel = page.get_by_role("region", name=re.compile("^Policy"))
+    group = panel.get_by_role("group", name="Failures")
+    expect(group.get_by_label("Streams that break off")).to_have_value("off")
+    group.get_by_label("Streams that break off").select_option("are continued")
+    group.get_by_label("Retry budget").fill("101")
+    panel.get_by_label("Not streamed: after").fill("1")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("alert").nth(0)).to_have_text("must be from 1.5 to 1000, not 1")
+    expect(panel.get_by_role("alert").nth(1)).to_have_text("must be from 0 to 100 percent, not 101")
+    expect(panel.get_by_label("Not streamed: after")).to_be_focused()
+    group.get_by_label("Retry budget").fill("30")
+    panel.get_by_label("Not streamed: after").fill("2,5")
+    panel.get_by_role("button", name="Apply").click()
+    expect(panel.get_by_role("status")).to_contain_text("revision 2")
+    path = f"/fleets/{name}/policy"
+    wanted = {"continuation": "auto", "plain_limit_factor": 2.5, "retries": {"budget_percent": 30.0}}
+    assert site.api("GET", path)["set"] == wanted
+    assert findings(page) == []
+    panel.get_by_role("button", name="roll back to revision 1").click()
+    expect(group.get_by_label("Streams that break off")).to_have_value("off")
+    assert site.api("GET", path)["set"] == {}
+
+
 def test_what_is_wrong_with_a_policy_stands_at_each_field(
     open_page: Open, new_fleet: Callable[..., str], site: Site
 ) -> None:
@@ -196,6 +252,73 @@ def test_drain_says_what_is_left_until_it_is_safe_and_can_be_undone(
     expect(row(page, "b")).to_contain_text("ready")
     assert site.api("GET", path)["admin_state"] == "active"
     expect(page.locator(".timeline")).to_contain_text("activated b")
+
+
+def test_the_drain_dialog_says_what_would_be_moved_and_then_what_is_left(
+    open_page: Open, new_fleet: Callable[..., str], measuring: Measuring, site: Site
+) -> None:
+    name = new_fleet()
+    plain = StayingLive(reason="plain", requests=2, words="not streamed")
+    tools = StayingLive(reason="tools", requests=1, words="with calls of tools")
+    seen = MovingLive(
+        movable=47, movable_prompt_tokens=12_400, staying=[plain, tools], moved=0, moved_prompt_tokens=0
+    )
+    measuring.in_flight["b"] = 50
+    measuring.moving["b"] = seen
+    page = open_page(f"/fleets/{name}")
+    opener = page.get_by_role("button", name="Drain b")
+    expect(opener).to_have_text("Drain …")
+    opener.click()
+    form = page.get_by_role("form", name="Drain b")
+    measuring.in_flight["b"], measuring.moving["b"] = 2, replace(seen, movable=0, staying=[plain])
+    expect(form).to_contain_text("All 2 requests in flight finish there: 2 not streamed.")
+    measuring.in_flight["b"], measuring.moving["b"] = 0, replace(seen, movable=0, staying=[])
+    expect(form).to_contain_text("Nothing is in flight there now.")
+    expect(opener).to_have_text("Drain …")
+    measuring.in_flight["b"], measuring.moving["b"] = 50, seen
+    expect(form).to_contain_text("47 of 50 requests in flight go on at other replicas")
+    expect(form).to_contain_text("they read some 12.4K prompt tokens for that")
+    expect(form).to_contain_text("3 finish there: 2 not streamed, 1 with calls of tools.")
+    expect(form.get_by_label("The same as a command")).to_contain_text(
+        '{"admin_state":"draining","move":true}'
+    )
+    assert findings(page) == []
+    form.get_by_label("Move streams").uncheck()
+    expect(form).to_contain_text("All 50 requests in flight finish there. 47 could be moved.")
+    page.keyboard.press("Escape")
+    expect(form).to_be_hidden()
+    expect(opener).to_be_focused()
+    assert site.api("GET", f"/fleets/{name}/replicas/b")["admin_state"] == "active"
+
+    opener.click()
+    expect(form.get_by_role("button", name="Drain", exact=True)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(form).to_be_hidden()
+    expect(row(page, "b")).to_contain_text("draining")
+    replica = site.api("GET", f"/fleets/{name}/replicas/b")
+    assert (replica["admin_state"], replica["move"]) == ("draining", True)
+
+    measuring.in_flight["b"] = 5
+    measuring.moving["b"] = MovingLive(
+        movable=2, movable_prompt_tokens=500, staying=[plain, tools], moved=45, moved_prompt_tokens=11_900
+    )
+    expect(note(page, "b")).to_contain_text("5 requests still in flight")
+    expect(note(page, "b")).to_contain_text(
+        "2 waiting for room elsewhere, 2 not streamed, 1 with calls of tools"
+    )
+    expect(note(page, "b")).to_contain_text("45 moved, for some 11.9K prompt tokens")
+    assert findings(page) == []
+    page.get_by_role("button", name="Stop moving streams of b").click()
+    expect(page.get_by_role("button", name="Move streams of b")).to_have_text("Move 2 streams")
+    assert site.api("GET", f"/fleets/{name}/replicas/b")["move"] is False
+    page.get_by_role("button", name="Move streams of b").click()
+    expect(page.get_by_role("button", name="Stop moving streams of b")).to_be_visible()
+    measuring.in_flight["b"] = 0
+    expect(note(page, "b")).to_contain_text("safe to stop")
+    expect(page.get_by_role("button", name="Stop moving streams of b")).to_have_count(0)
+    page.get_by_role("button", name="Activate b").click()
+    expect(row(page, "b")).to_contain_text("ready")
+    assert site.api("GET", f"/fleets/{name}/replicas/b")["move"] is False
 
 
 def test_a_replica_drained_elsewhere_can_be_activated(

@@ -102,3 +102,32 @@ def test_a_write_says_how_many_workers_have_it(
     assert said(0, 0) == ("draining · no proxy worker is running; they apply it when they start", False)
     assert said(2, 0, published=False)[0].startswith("draining · saved; Redis does not answer")
     assert said(2, 2, changed=False) == ("no change: it was already set", True)
+
+
+def test_a_chart_has_one_line_for_what_stays_as_it_is(call: Callable[[str, str], Any]) -> None:
+    told = [
+        ("large", "a", "ejected"),
+        ("large", "a", "down"),
+        ("large", "a", "ejected"),
+        ("large", "a", "ejected"),
+        ("small", "a", "ejected"),
+        ("large", "b", "ejected"),
+        ("large", "a", "ejected"),
+        ("large", "a", "ready"),
+        ("large", "a", "ejected"),
+    ]
+    events = [
+        {
+            "kind": "ejection",
+            "fleet": fleet,
+            "replica": replica,
+            "state": state,
+            "text": "",
+            "at": f"{at}-01-01",
+        }
+        for at, (fleet, replica, state) in enumerate(told, 2000)
+    ]
+    markers = call("charts/markers", f"return it.markersOf({json.dumps(events[::-1])})")
+    years = [round(marker["at"] / (365.25 * 86_400)) + 1970 for marker in markers]
+    assert years == [2000, 2001, 2002, 2004, 2005, 2008]
+    assert [marker["label"] for marker in markers][:2] == ["a ejected", "a down"]

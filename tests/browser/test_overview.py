@@ -136,9 +136,16 @@ def test_a_fleet_nobody_can_reach_is_the_worst_news(
 ) -> None:
     name = new_fleet(("a",))
     measuring.states["a"] = ("down", "connection refused")
-    banner = open_page("/").locator(".banner")
+    page = open_page("/")
+    banner, own = page.locator(".banner"), page.context.new_page()
+    own.goto(f"/fleets/{name}")
     expect(banner).to_contain_text(f"{name} has no eligible replica")
     expect(banner).to_contain_text("answered with 503")
+    expect(own.locator(".banner.bad")).to_contain_text("Requests are answered with 503. a is down")
+    measuring.covered = True
+    expect(page.locator(".banner.warn")).to_contain_text(f"{name} has no eligible replica")
+    expect(banner).to_contain_text("Its requests fall back to another fleet")
+    expect(own.locator(".banner.warn")).to_contain_text("Requests fall back to another fleet. a is down")
 
 
 def test_without_proxies_it_says_that_nobody_reports(

@@ -18,16 +18,28 @@ class Instruction(NamedTuple):
 
 
 def instructions() -> list[Instruction]:
-    """One for each line; continued lines are joined, comments left out."""
+    """Of the image itself, the last stage: one for each line; continued lines joined, comments left out."""
+    return stages()[-1]
+
+
+def stages() -> list[list[Instruction]]:
+    """The same, of each stage."""
     joined = re.sub(r"\\\n\s*", " ", DOCKERFILE.read_text())
     lines = [line for line in joined.splitlines() if line.strip() and not line.startswith("#")]
-    return [Instruction(*line.split(" ", 1)) for line in lines]
+    found: list[list[Instruction]] = []
+    for line in lines:
+        instruction = Instruction(*line.split(" ", 1))
+        if instruction.keyword == "FROM":
+            found.append([])
+        found[-1].append(instruction)
+    return found
 
 
 def fill(folder: Path) -> Path:
-    """Copies what the image would hold; raises FileNotFoundError for a source that is not there."""
+    """Copies what the image would hold of this project; raises FileNotFoundError for a source that is not
+    there."""
     for keyword, arguments in instructions():
-        if keyword == "COPY":
+        if keyword == "COPY" and not arguments.startswith("--from="):
             *sources, target = shlex.split(arguments)
             for source in sources:
                 _copy(PROJECT / source, folder / target, into=target.endswith("/"))

@@ -32,6 +32,7 @@ MADE_UP = re.compile(rb"(?:x-forwarded(?:-.*)?|forwarded|x-real-ip|true-client-i
 RESPONSE_DROPPED = HOP | {
     *(b"content-length", b"x-request-id", b"x-switchyard-replica"),
     *(b"x-switchyard-retries", b"x-switchyard-retry-reason"),
+    *(b"x-switchyard-fleet", b"x-switchyard-model", b"x-switchyard-fallback"),
 }
 NEVER_NOMINATED = frozenset((b"content-length", b"close", b"keep-alive"))
 

@@ -19,7 +19,7 @@ from controlplane.supervision.processes import descendants, started_on
 from tests.ports import free_ports
 from tests.proxy_process import LIMIT_S, ROOT, until
 
-START_LIMIT_S = 110.0
+START_LIMIT_S = 170.0
 EXAMPLE_OFFSETS = (1, 2, 3, 4, 101, 102, 103)
 METRICS_OFFSETS = (10, 11, 12, 13)
 
@@ -79,7 +79,10 @@ class Stack:
             self.said += line
 
     def wait_until_up(self) -> None:
-        until(self._is_up_or_over, "everything is up", START_LIMIT_S)
+        try:
+            until(self._is_up_or_over, "everything is up", START_LIMIT_S)
+        except AssertionError as late:
+            raise AssertionError(f"{late}: {self.said}") from None
         assert self.process.poll() is None, self.said
         command = [sys.executable, "manage.py", "createtoken", "admin", "system test"]
         made = subprocess.run(

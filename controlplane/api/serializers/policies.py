@@ -1,16 +1,31 @@
 """Answers about policies and their revisions."""
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.outcomes import OutcomeSerializer
 from controlplane.api.serializers.rule_fields import section_serializer
 from routing.balancing.strategies import registry
-from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, QUEUE, RETRIES, SLO, TIMEOUTS
+from routing.contract.policy_rules import (
+    EJECTION,
+    FALLBACK,
+    LIMITS,
+    LOCALITY,
+    QUEUE,
+    RETRIES,
+    SLO,
+    TIMEOUTS,
+)
 
 
 class StrategyParametersField(serializers.DictField):
     child = serializers.JSONField()
+
+
+@extend_schema_field({"oneOf": [{"type": "number", "format": "double"}, {"enum": ["auto", "off"]}]})
+class FirstTokenLimitField(serializers.JSONField):
+    """Seconds, or a word."""
 
 
 TimeoutsSerializer = section_serializer("Timeouts", TIMEOUTS)
@@ -19,6 +34,7 @@ RetriesSerializer = section_serializer("Retries", RETRIES)
 EjectionSerializer = section_serializer("Ejection", EJECTION)
 QueueSerializer = section_serializer("Queue", QUEUE, QUEUE.words)
 LocalitySerializer = section_serializer("Locality", LOCALITY, LOCALITY.words)
+FallbackSerializer = section_serializer("Fallback", FALLBACK, FALLBACK.words)
 SloSerializer = section_serializer("Slo", SLO, SLO.words)
 
 
@@ -36,6 +52,10 @@ class PolicyValuesSerializer(ReadOnlySerializer):
     slow_start_s = serializers.FloatField()
     half_close = serializers.ChoiceField(choices=["abort", "allow"])
     continuation = serializers.ChoiceField(choices=["auto", "off"])
+    fallback = FallbackSerializer(many=True)
+    fallback_budget_percent = serializers.FloatField()
+    first_token_limit_s = FirstTokenLimitField()
+    plain_limit_factor = serializers.FloatField(allow_null=True)
     queue = QueueSerializer()
     locality = LocalitySerializer()
     slo = SloSerializer()

@@ -8,6 +8,7 @@ from controlplane.api.serializers.rule_fields import Field, setting_fields
 from controlplane.api.serializers.trials import TrialSerializer
 from routing.contract.fleet_file.rules import REPLICA
 from routing.contract.fleet_file.structs import ReplicaEntry
+from routing.contract.moving import STAYS
 
 ADMIN_STATES = ["active", "draining", "maintenance"]
 HEALTH = ["checking", "ready", "unready", "down"]
@@ -32,6 +33,26 @@ class HealthSerializer(ReadOnlySerializer):
 class DrainedAtSerializer(ReadOnlySerializer):
     proxy = serializers.CharField()
     expires_in_s = serializers.IntegerField()
+
+
+class StayingSerializer(ReadOnlySerializer):
+    reason = serializers.ChoiceField(choices=sorted(STAYS))
+    requests = serializers.IntegerField()
+    words = serializers.CharField()
+
+
+class MovingSerializer(ReadOnlySerializer):
+    movable = serializers.IntegerField(
+        help_text="Requests in flight that other replicas could go on with, once they have room."
+    )
+    movable_prompt_tokens = serializers.IntegerField(
+        help_text="Prompt tokens that they would have to read for that, as estimated."
+    )
+    staying = StayingSerializer(many=True, help_text="The others, by why they cannot be moved.")
+    moved = serializers.IntegerField(help_text="Requests that were moved since it is drained with `move`.")
+    moved_prompt_tokens = serializers.IntegerField(
+        help_text="Prompt tokens that others had to read for those, as estimated."
+    )
 
 
 class LearnedSerializer(ReadOnlySerializer):
@@ -59,6 +80,7 @@ _WORDS = {
     "request_bytes": "Memory that a request takes on each of them while it runs.",
     "request_bytes_per_work": "The same, for each unit of its estimated work.",
     "site": "Site where it is; empty: local to proxies of every site.",
+    "version": "Version of what it serves; empty: not set.",
     "credential": "Where to find its bearer token, never the token itself; empty: the fleet's.",
 }
 """Settings that the reference describes otherwise in an answer than in a request."""
@@ -73,6 +95,9 @@ class ReplicaSerializer(ReadOnlySerializer):
     hardware = serializers.CharField(allow_null=True)
     effective_weight = serializers.FloatField()
     admin_state = serializers.ChoiceField(choices=ADMIN_STATES)
+    move = serializers.BooleanField(
+        help_text="Whether its streams are moved to other replicas, while it is not active."
+    )
     health = HealthSerializer()
     ejected = serializers.BooleanField(allow_null=True, help_text="Null: no proxy reports.")
     eligible = serializers.BooleanField(
@@ -83,6 +108,11 @@ class ReplicaSerializer(ReadOnlySerializer):
         many=True, help_text="Proxies with an emergency drain of it, made through the proxy's admin listener."
     )
     in_flight = serializers.IntegerField(allow_null=True, help_text="Null: no proxy reports.")
+    moving = MovingSerializer(
+        allow_null=True,
+        help_text="What a drain with `move` would do, or does. Null: no proxy reports, or the fleet's policy "
+        "does not continue streams and it is not drained so.",
+    )
     learned = LearnedSerializer(
         allow_null=True, help_text="How fast it is, as proxies have learned it; null: not learned yet."
     )

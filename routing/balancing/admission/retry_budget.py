@@ -6,6 +6,9 @@ second each may be retried as often as any may be. Two windows of 10 s are kept;
 rotating is done on a slow timer. An attempt that could not even connect gave its replica nothing to do, so
 what is tried instead multiplies nothing and is not charged.
 
+Requests that fall back to another fleet have a budget of their own, in the same form. There each is charged,
+also where no replica had anything to do: it is the other fleet that is to be kept from more than it can bear.
+
 Source: Finagle's ``RetryBudget`` (20 % over 10 s, plus a minimum).
 """
 
@@ -17,10 +20,22 @@ FLOOR = 40
 class RetryBudget:
     """Requests and retries of one fleet in one worker, over two windows."""
 
-    __slots__ = ("earlier_requests", "earlier_retries", "requests", "retries", "rotated_at", "share")
+    __slots__ = (
+        "_earlier_fallbacks",
+        "_fallbacks",
+        "earlier_requests",
+        "earlier_retries",
+        "fallback_share",
+        "requests",
+        "retries",
+        "rotated_at",
+        "share",
+    )
 
-    def __init__(self, percent: float) -> None:
+    def __init__(self, percent: float, fallback_percent: float = 0.0) -> None:
         self.share = percent / 100
+        self.fallback_share = fallback_percent / 100
+        self._fallbacks = self._earlier_fallbacks = 0
         self.requests = self.earlier_requests = 0
         self.retries = self.earlier_retries = 0
         self.rotated_at: float | None = None
@@ -41,6 +56,14 @@ class RetryBudget:
         requests = self.requests + self.earlier_requests
         return self.share > 0 and self.retries + self.earlier_retries < requests * self.share + FLOOR
 
+    def take_fallback(self) -> bool:
+        """Take one fallback out of its budget; False: there is none left. Share 0 allows none."""
+        requests, share = self.requests + self.earlier_requests, self.fallback_share
+        if share <= 0 or self._fallbacks + self._earlier_fallbacks >= requests * share + FLOOR:
+            return False
+        self._fallbacks += 1
+        return True
+
     def rotate(self, now: float) -> None:
         """Start a new window when the present one is full. Call at least every few seconds."""
         if self.rotated_at is None:
@@ -49,5 +72,6 @@ class RetryBudget:
             keep = now - self.rotated_at < 2 * WINDOW_S
             self.earlier_requests = self.requests if keep else 0
             self.earlier_retries = self.retries if keep else 0
-            self.requests = self.retries = 0
+            self._earlier_fallbacks = self._fallbacks if keep else 0
+            self.requests = self.retries = self._fallbacks = 0
             self.rotated_at = now

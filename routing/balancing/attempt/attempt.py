@@ -4,7 +4,7 @@ Counting begins with the attempt and ends in :meth:`Attempt.settle`, in the same
 forget to uncount a request, or do it twice.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from routing.balancing.attempt.outcome import FAILURES, Outcome
 from routing.balancing.learning.fleet_speed import FleetSpeed
@@ -12,10 +12,17 @@ from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.state import Replica
 from routing.contract.sketch import bucket_of
 
-LEARN_STREAM_EVERY_S = 0.25
-_SUCCESS = Outcome.SUCCESS
+LEARN_STREAM_EVERY_S: Final = 0.25
+_SUCCESS: Final = Outcome.SUCCESS
+_UNSET_ON_MOST: Final = ("_source", "proven", "uncalibrated_work")
+"""Fields of an attempt."""
 
-SETTLED, OPEN, SHORT_DEADLINE, UPLOADING, MONITORED, WRITTEN_OFF = range(6)
+SETTLED: Final = 0
+OPEN: Final = 1
+SHORT_DEADLINE: Final = 2
+UPLOADING: Final = 3
+MONITORED: Final = 4
+WRITTEN_OFF: Final = 5
 """Modes of an attempt. It is in one mode at a time. In all but the first and the last it is in flight at its
 replica.
 
@@ -110,8 +117,18 @@ class Attempt:
     def take_over(self, attempt: "Attempt") -> None:
         """Stand for ``attempt`` from now on, which counts at its replica as before and is settled in its own
         place: called instead of ``__init__``, by what replaces an attempt that has just begun."""
-        for name in Attempt.__slots__:
-            if hasattr(attempt, name):  # some are unset on most attempts
+        self._listener = attempt._listener
+        self._speed = attempt._speed
+        self.replica = attempt.replica
+        self.work = attempt.work
+        self.started = attempt.started
+        self.probe = attempt.probe
+        self.mode = attempt.mode
+        self._tokens = attempt._tokens
+        self._learned_tokens = attempt._learned_tokens
+        self._learned_at = attempt._learned_at
+        for name in _UNSET_ON_MOST:
+            if hasattr(attempt, name):
                 setattr(self, name, getattr(attempt, name))
         attempt.mode = SETTLED
         if self.replica.memory is not None:
@@ -303,6 +320,7 @@ class Attempt:
     def _learn_passing(self, now: float) -> None:
         """Learn from a stream while it passes, once the number of tokens per unit of work is known."""
         speed = self._speed
+        self.replica.told_at = now
         if speed.tokens_per_work:
             units = (self._tokens - self._learned_tokens) / speed.tokens_per_work
             speed.heard(self.replica, now - self._learned_at, units, now)
@@ -329,6 +347,8 @@ def _count(replica: Replica, outcome: Outcome) -> None:
             replica.outcomes.truncated += 1
     elif outcome is Outcome.CANCELLED:
         replica.outcomes.cancelled += 1
+    elif outcome is Outcome.BEATEN:
+        replica.outcomes.beaten += 1
     elif outcome is Outcome.REJECTED:
         replica.outcomes.rejected += 1
     elif outcome is Outcome.CLIENT_ERROR:

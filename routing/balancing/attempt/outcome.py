@@ -31,8 +31,12 @@ class Outcome(enum.Enum):
     PREVENTED = "prevented"
     """The proxy's own host could open no connection: no descriptor, local port or memory was left. Nothing
     was sent to the replica."""
+    BEATEN = "beaten"
+    """Given up: another replica was sent the request as well, because this one had sent nothing, and has
+    answered first."""
     CANCELLED = "cancelled"
-    """The client left, or a deadline that the client set has passed."""
+    """The client left, a deadline that the client set has passed, it was a second attempt that the first has
+    made needless, or the request was moved to another replica because this one is to be free."""
 
 
 FAILURES = frozenset(
@@ -46,5 +50,6 @@ FAILURES = frozenset(
     }
 )
 """Outcomes that count against a replica. Overload, cancellation, ``PREVENTED`` and client errors never do.
+``BEATEN`` does where nothing at all was heard of the replica meanwhile.
 ``WITHOUT_RESULT`` does where it does not happen at other replicas as well
 (:mod:`routing.balancing.outlier.missing_results`)."""

@@ -12,25 +12,6 @@ from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.replica.state import Replica
 
 
-class StatedWork(float):
-    """Units that the client states, above 0; otherwise used as any other estimate, but never calibrated."""
-
-    __slots__ = ("own",)
-
-    own: float
-    """The proxy's own estimate, as of :meth:`routing.balancing.pool.pool.Pool.begin`."""
-
-    def __new__(cls, stated: float, own: float) -> StatedWork:
-        self = super().__new__(cls, stated)
-        self.own = own
-        return self
-
-
-def own_estimate(work: float) -> float:
-    """The proxy's own estimate, whatever the client has stated."""
-    return work.own if isinstance(work, StatedWork) else work
-
-
 class StatedAttempt(Attempt):
     """Replaces an attempt that was begun by stated work, and is settled in its place."""
 

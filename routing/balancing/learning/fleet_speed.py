@@ -11,6 +11,7 @@ not only at their end.
 from collections.abc import Iterable, Sequence
 from math import exp, inf, log, sqrt
 from statistics import fmean
+from typing import Final
 
 from routing.balancing.learning import learned_speed, shared_evidence
 from routing.balancing.learning.cost_calibration import LEAST, CostCalibration
@@ -25,32 +26,32 @@ from routing.balancing.learning.tail_weight import TailWeight
 from routing.balancing.replica.state import Replica
 from routing.contract.learned_service import EVIDENCE_REQUESTS
 
-SMOOTHING = 0.02
+SMOOTHING: Final = 0.02
 """Share of the newest request in the running means: a memory of about 50 requests."""
-ANSWER_SMOOTHING = 0.005
+ANSWER_SMOOTHING: Final = 0.005
 """The same of the mean length of answers."""
-GUESSED_ANSWER_TOKENS = 256.0
+GUESSED_ANSWER_TOKENS: Final = 256.0
 """While no answer has told its length."""
-SAMPLES = 8
+SAMPLES: Final = 8
 """Answers that the correction of estimates learns from between two refreshes: those that come first."""
-SHAPED = 2
+SHAPED: Final = 4
 """Of these, how many are measured for how load slows them."""
-DEPTH_POWER = 0.8
+DEPTH_POWER: Final = 0.8
 """How the number of requests counts at batching servers whose responses tell their tokens: a lower one has
 shorter tails at usual load, a higher one copes better where the batch or its memory is full."""
-LONG_REST = 0.05
+LONG_REST: Final = 0.05
 """Evidence that has decayed this far is of a time before a long rest: three times the memory."""
-FIRST_ANSWERS = 3
+FIRST_ANSWERS: Final = 3
 """After a start or a long rest: until a replica has given so many, slow responses are not its speed."""
-SLOW = 2.0
+SLOW: Final = 2.0
 """Times what is expected."""
-MOST_TIMES = 8.0
+MOST_TIMES: Final = 8.0
 """An answer counts for so many times what is expected of it and of a usual one at most: one that was stuck
 does not show how fast the replica is."""
-LEAST_VARIANCE = 0.01
+LEAST_VARIANCE: Final = 0.01
 """Of the logarithm of a learned speed: what differs by a tenth may as well be equal."""
-SURELY_EQUAL = exp(-sqrt(LEAST_VARIANCE)), exp(sqrt(LEAST_VARIANCE))
-UNEQUAL_REQUESTS = 2.25
+SURELY_EQUAL: Final = exp(-sqrt(LEAST_VARIANCE)), exp(sqrt(LEAST_VARIANCE))
+UNEQUAL_REQUESTS: Final = 2.25
 """Times the variance that as many equal requests would have."""
 _TRACKERS: dict[str, type[LatencyTracker]] = {
     "mean": MeanLatency,
@@ -161,7 +162,8 @@ class FleetSpeed:
         """Learn from one answer what estimates are worth, how long answers are, and how load slows them;
         while :attr:`samples`."""
         if self.samples > SAMPLES - SHAPED:
-            self.shape.learn(replica, seconds, tokens or estimated, now)
+            usual_units = self.answer_tokens if tokens else self.mean_work
+            self.shape.learn(replica, seconds, tokens or estimated, usual_units, now)
         self.samples -= 1
         self._sampled = sampled = self._sampled + 1
         self.smoothing = max(SMOOTHING, 1.0 / (sampled + 1))

@@ -107,10 +107,23 @@ class Predictions:
         """Whether requests were in time, by their chance."""
         self._part = DecayedRegression((log(USUAL_PART), 0.0, 0.0), (0.01, 1.0, 1.0))
 
-    def completion(self, replica: Replica, work: float, told: bool) -> Interval:
+    def completion(self, replica: Replica, work: float, told: bool, pace: float = 0.0) -> Interval:
         """Of a request of so much estimated work that would be sent to this replica now. ``told``: whether
-        the request says how long its response may be."""
-        return _interval(expected_seconds(replica, work), self._completion[told])
+        the request says how long its response may be. ``pace``: seconds per unit of work, if not what was
+        learned of the replica."""
+        return _interval(expected_seconds(replica, work, pace=pace), self._completion[told])
+
+    def knows_completion(self, told: bool) -> bool:
+        """Whether such predictions rest on measurements."""
+        return self._completion[told].known
+
+    def size_factor(self, work: float, mean_work: float) -> float:
+        """How many times as long as a usual one a stream of so much estimated work takes until its first
+        token; 1.0 while few streams were measured."""
+        if not self._first_token.known:
+            return 1.0
+        _, by_work, _ = self._part.coefficients
+        return exp(max(0.0, by_work) * log(max(work, LEAST_S) / max(mean_work, LEAST_S)))
 
     def first_token(self, replica: Replica, work: float, mean_work: float) -> Interval | None:
         """The same of the first token of its stream; ``None`` while few streams were measured."""

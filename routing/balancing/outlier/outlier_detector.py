@@ -54,8 +54,9 @@ _WORDS = {
     Outcome.WITHOUT_MODEL: "answered 404: it does not have the model",
     Outcome.REFUSED: "found no connection",
     Outcome.LOST: "lost its connection",
-    Outcome.TRUNCATED: "ended a stream before its answer was complete",
+    Outcome.TRUNCATED: "ended a response before its answer was complete",
     Outcome.TIMEOUT: "timed out",
+    Outcome.BEATEN: "sent nothing until another replica had answered",
 }
 
 
@@ -136,6 +137,8 @@ class OutlierDetector:
             if self._goes_by_load:
                 failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
             self._failed(attempt, outcome, now)
+        elif outcome is Outcome.BEATEN:
+            self._beaten(attempt, now)
         elif outcome is Outcome.WITHOUT_RESULT:
             self._without_result(attempt, now)
         elif outcome is Outcome.SWITCHED:
@@ -168,6 +171,28 @@ class OutlierDetector:
             # It lives and answers; neither load nor a client's own error would have ejected it.
             self._uneject(replica, now)
 
+    def _beaten(self, attempt: Attempt, now: float) -> None:
+        """Another replica was sent the request as well, and has answered first. This one is slow if it has
+        told anything meanwhile. If not, it may be silent: that counts as a failure, for as its requests are
+        given up one by one, nothing else would show it."""
+        replica, state = attempt.replica, attempt.replica.ejection
+        began = attempt.started
+        if max(replica.told_at, state.progress.succeeded_at) > began:
+            self._speed.rejected(replica, now - began, now)
+        elif began >= max(state.returned_at, self._common_failure.ended_at):
+            self._speed.failed(replica, now - began, now)
+            if self._goes_by_load:
+                failure_load.add(replica, failure_seconds(0.0, self._speed.p99_s), now)
+            was_out = bool(state.until)
+            self._failed(attempt, Outcome.BEATEN, now)
+            if state.until and not was_out:
+                # What waits there would be given up one by one, as far as the budget goes.
+                self._lost_requests.free_from_silent(replica, state.reason, now)
+            return
+        if attempt.probe and began >= state.probed_at:
+            state.probing = False
+            shared_ejection.release_probe(replica)
+
     def _failed(self, attempt: Attempt, outcome: Outcome, now: float) -> None:
         replica = attempt.replica
         state = replica.ejection
@@ -181,7 +206,7 @@ class OutlierDetector:
             shared_ejection.release_probe(replica)
         elif attempt.probe and attempt.started >= state.probed_at:
             words = f"its probe request {_words(replica, outcome)}"
-            self._eject(replica, now, words, tried_at=attempt.started)
+            self._eject(replica, now, words, _cause(outcome), tried_at=attempt.started)
         else:
             self._failed_again(replica, outcome, source, now)
 
@@ -194,7 +219,7 @@ class OutlierDetector:
         is_row = ejection.failed(state, self.policy.ejection.consecutive_failures, source)
         if is_row and not state.until and not self._excuse(replica, now):
             words = f"{state.failures} failures in a row, the last one {_words(replica, outcome)}"
-            self._eject(replica, now, words)
+            self._eject(replica, now, words, _cause(outcome))
 
     # --- bodies that are no answers --------------------------------------------------------------
 
@@ -536,6 +561,10 @@ def _is_proven(attempt: Attempt, now: float) -> bool:
     """Whether the response shows that the replica answers, of one whose responses were no answers."""
     state = attempt.replica.ejection
     return getattr(attempt, "proven", False) or not state.until or now - state.since >= UNPROVEN_S
+
+
+def _cause(outcome: Outcome) -> int:
+    return ejection.SILENCE if outcome is Outcome.BEATEN else ejection.FAILURES
 
 
 def _words(replica: Replica, outcome: Outcome) -> str:

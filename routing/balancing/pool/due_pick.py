@@ -134,6 +134,12 @@ def worth_it(
     return [replica for worth, replica in found if worth >= least]
 
 
+def best_chance(odds: Odds, candidates: Sequence[Replica], rng: Random) -> float | None:
+    """The chance of being in time at the candidate where it is best, of some of them where there are many;
+    ``None``: there is none."""
+    return max((odds.at(replica) for replica in sample(candidates, rng, SAMPLE)), default=None)
+
+
 def note(replica: Replica, odds: Odds) -> None:
     """This request goes there: renew the mean sensitivity of those that do. Requests that are not due count
     as not sensitive at all."""

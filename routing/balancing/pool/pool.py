@@ -10,14 +10,14 @@ a pick costs one comparison and the strategy's loop. All times are monotonic sec
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from math import frexp, inf
 from random import Random
-from typing import cast
+from typing import Final, cast
 
 from routing.balancing.admission.admission_queue import AdmissionQueue
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.retry_budget import RetryBudget
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.predicted_attempt import PredictedAttempt
-from routing.balancing.attempt.stated_work import StatedAttempt, StatedWork
+from routing.balancing.attempt.stated_work import StatedAttempt
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.learning.odds import Odds
 from routing.balancing.learning.service_shape import prior_of
@@ -28,7 +28,7 @@ from routing.balancing.outlier.ejection import UNREACHABLE
 from routing.balancing.outlier.outlier_detector import OutlierDetector
 from routing.balancing.pool.adapter_replicas import AdapterPlacement, AdapterReplicas, Adapters
 from routing.balancing.pool.candidates import CandidateSearch
-from routing.balancing.pool.due_pick import Due
+from routing.balancing.pool.due_pick import Due, best_chance
 from routing.balancing.pool.endpoint_set import INTRODUCED_AT_ONCE, KNOWN_STEP, EndpointSet, Pairs
 from routing.balancing.pool.exposed import Exposed
 from routing.balancing.pool.pinned_replica import PinnedReplica
@@ -40,6 +40,7 @@ from routing.balancing.pool.report import (
     fill_fleet_counters,
     replica_counters,
 )
+from routing.balancing.pool.second_attempts import SecondAttempts
 from routing.balancing.pool.slow_path import ANY_SLOT, DEQUEUED, NEW, SlowPath
 from routing.balancing.pool.slow_timer import SlowTimer
 from routing.balancing.pool.snapshot_checks import check_limits, checked_limits
@@ -57,7 +58,8 @@ from routing.shared.shm_counters import SharedCounters
 
 __all__ = ["ANY_SLOT", "DEQUEUED", "NEW", "Attempt", "Pool", "Rejection", "ReplicaExplanation"]
 
-LEAST_CHARGED, MOST_CHARGED = 1e-6, 1e6
+LEAST_CHARGED: Final = 1e-6
+MOST_CHARGED: Final = 1e6
 """Whatever a request says of itself: sums of charges stay exact, and no client is served for nothing."""
 
 
@@ -91,9 +93,13 @@ class Pool:
         self.speed = FleetSpeed()
         self._predictions = self.speed.predictions
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
-        self.budget = RetryBudget(snapshot.policy.retries.budget_percent)
+        self.budget = RetryBudget(
+            snapshot.policy.retries.budget_percent, snapshot.policy.fallback_budget_percent
+        )
         self.admission = AdmissionQueue(snapshot.name, self.counters, shared)
         """The queue of requests for which no replica has a slot."""
+        self.seconds = SecondAttempts(self.speed, self.budget, self.admission, self.counters)
+        """When a request that waits at a replica is sent to another one as well."""
         self._endpoints = EndpointSet(shared)
         self._prefix_columns = PrefixColumns(prefixes)
         self._outlier_detector = OutlierDetector(
@@ -216,11 +222,15 @@ class Pool:
         self.policy = snapshot.policy
         self.first_token_s = snapshot.policy.slo.first_token_s or 0.0
         """Within so many seconds streams should begin; 0: there is no such objective."""
+        self.fallback = snapshot.policy.fallback
+        """Where its requests go that it cannot serve; empty: nowhere."""
         self.max_body_bytes = snapshot.policy.limits.max_body_bytes
         self.version = Version(snapshot.epoch, snapshot.version)
         self._prefix_columns.share(terms, len(snapshot.replicas))
         self._follow(terms)
+        self.seconds.follow(snapshot.policy)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
+        self.budget.fallback_share = snapshot.policy.fallback_budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
         self._outlier_detector.fleet = snapshot.name
         self._endpoints.take(pairs, snapshot.tls, in_steps)
@@ -317,6 +327,13 @@ class Pool:
         """Whether most of the eligible replicas, without these, have just refused requests."""
         return resting.most_refuse(self._eligible, but, now)
 
+    def second_objection(self, own: Replica, now: float) -> str:
+        """Why a request that waits there must not be sent to another replica as well, as a code; empty: it
+        may. See :mod:`routing.balancing.pool.second_attempts`."""
+        if now >= self._due:
+            self._look_up(now)
+        return self.seconds.objection(own, self._eligible, now)
+
     def has_other_than(
         self, excluded: tuple[Replica, ...], now: float, turn: int = NEW, adapters: Adapters = ()
     ) -> bool:
@@ -344,9 +361,20 @@ class Pool:
         share = self._calibrated(work) / (self.speed.mean_work or 1.0)
         return min(MOST_CHARGED, max(LEAST_CHARGED, share))
 
-    def by_stated_work(self, attempt: Attempt, stated: StatedWork) -> StatedAttempt:
-        """What replaces an attempt that was begun by stated work."""
-        return StatedAttempt(attempt, self._calibrated(stated.own), self.speed.estimated(stated.own))
+    def chance_in_time(self, work: float, now: float, due: Due) -> float | None:
+        """How likely such a request would be in time at the eligible replica where that is likeliest;
+        ``None``: too little is known. ``work``: as of :meth:`begin`."""
+        if now >= self._due:
+            self._look_up(now)
+        odds = self._predictions.odds(
+            self._calibrated(work), work > 0.0, self.speed.mean_work, due.end - now, due.first_token - now
+        )
+        return None if odds is None else best_chance(odds, self._eligible, self._rng)
+
+    def by_stated_work(self, attempt: Attempt, own_work: float) -> StatedAttempt:
+        """What replaces an attempt that was begun by stated work. ``own_work``: the proxy's own estimate, as
+        of :meth:`begin`."""
+        return StatedAttempt(attempt, self._calibrated(own_work), self.speed.estimated(own_work))
 
     def _calibrated(self, work: float) -> float:
         estimated, factors = self.speed.estimated(work), self._factors
@@ -373,6 +401,7 @@ class Pool:
         since: float = inf,
         key: tuple[int, ...] = (),
         due: Due | None = None,
+        stated: bool = False,
     ) -> Attempt | Rejection:
         """Pick a replica for a request and count it there.
 
@@ -387,13 +416,16 @@ class Pool:
 
         ``due``: when the request is to be done, if that is known.
 
+        ``stated``: the work is what the client has stated. It is not calibrated, and :meth:`by_stated_work`
+        is to replace the attempt.
+
         ``turn``: :data:`NEW`, :data:`DEQUEUED`, or :data:`ANY_SLOT`. A rejection with
         :attr:`Rejection.max_wait_s` means that the request may be queued:
         :class:`routing.balancing.admission.admission_queue.AdmissionQueue`."""
         if now >= self._due:
             self._look_up(now)
         if self._detour or excluded or due is not None:
-            return self._begin_detour(work, now, excluded, turn, since, key, due)
+            return self._begin_detour(work, now, excluded, turn, since, key, due, stated)
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
@@ -438,6 +470,7 @@ class Pool:
         since: float = inf,
         key: tuple[int, ...] = (),
         due: Due | None = None,
+        stated: bool = False,
     ) -> Attempt | Rejection:
         """As :meth:`begin`, for a request that names these adapters of the fleet: its replica has to serve
         them, and had better have them loaded."""
@@ -446,17 +479,23 @@ class Pool:
         place = self.adapter_replicas.place(adapters)
         if place.homes is not None and turn == NEW and not excluded:
             place.homes.count(self.counters.requests)
-        return self._begin_detour(work, now, excluded, turn, since, key, due, place=place)
+        return self._begin_detour(work, now, excluded, turn, since, key, due, stated, place=place)
 
     def begin_pinned(
-        self, pinned: PinnedReplica, work: float, now: float, turn: int = NEW, since: float = inf
+        self,
+        pinned: PinnedReplica,
+        work: float,
+        now: float,
+        turn: int = NEW,
+        since: float = inf,
+        stated: bool = False,
     ) -> Attempt | Rejection:
         """Begin a request that only one replica can serve. Rejected with ``replica_gone``: it is no longer in
         the table; ``replica_closed``: it takes nothing new until its admin state or health changes;
         ``replica_unavailable``: not at this moment."""
         if now >= self._due:
             self._look_up(now)
-        return self._begin_detour(work, now, (), turn, since, (), None, pinned)
+        return self._begin_detour(work, now, (), turn, since, (), None, stated, pinned)
 
     def _begin_detour(
         self,
@@ -467,6 +506,7 @@ class Pool:
         since: float,
         key: tuple[int, ...],
         due: Due | None,
+        stated: bool,
         pinned: PinnedReplica | None = None,
         place: AdapterPlacement | None = None,
     ) -> Attempt | Rejection:
@@ -474,7 +514,7 @@ class Pool:
         ``given_work``: as of :meth:`begin`."""
         factors = self._factors
         work = uncalibrated_work = self.speed.estimated(given_work)
-        if factors is not None and not isinstance(work, StatedWork):
+        if factors is not None and not stated:
             work *= factors.get(frexp(work)[1], 1.0)
         if turn == NEW and not self._weighs_waiting:
             admission = self.admission
@@ -621,6 +661,7 @@ class Pool:
         self._count_sites()
         self.counters.applied = str(self.version)
         self.counters.refused = refused
+        self.counters.first_token_limit_s = self.seconds.usual_limit_s
         fill_fleet_counters(self.counters, self.speed, self.strategy, self._factors is not None, now)
         if replicas is None:
             replicas = [replica_counters(replica, self.speed, now) for replica in self.reported]

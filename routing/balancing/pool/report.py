@@ -64,6 +64,7 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
     """A replica's part of a worker's report. The sketches are shared, not copied: encode it at once.
     ``speed``: what its fleet has learned."""
     state = replica.ejection
+    moves = replica.moves
     learned = bool(replica.speed.units or replica.speed.peer_units)
     return ReplicaCounters(
         uid=replica.uid,
@@ -81,6 +82,11 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
         ejections=state.count,
         doubt=doubt_text.words(replica, now),
         continuation=replica.continuation.words(),
+        movable=moves.movable,
+        movable_prompt_tokens=moves.movable_prompt_tokens,
+        staying=moves.staying,
+        moved=moves.moved,
+        moved_prompt_tokens=moves.moved_prompt_tokens,
         no_credential=replica.security.no_credential,
         reported=reported_load.latest(replica, now),
         reports_refused=replica.load_reports.refused,

@@ -8,7 +8,7 @@ about a replica on probation, only one replica can serve the request (it is pinn
 from collections.abc import Callable, Container, Iterator, Sequence
 from math import inf
 from random import Random
-from typing import cast
+from typing import Final, cast
 
 from routing.balancing.admission import fleet_warmup, memory_leases
 from routing.balancing.admission.rejection import Rejection
@@ -34,11 +34,13 @@ from routing.balancing.strategies.base import KeyedStrategy, Strategy
 from routing.balancing.strategies.sampling import LARGE_POOL
 from routing.contract.telemetry import FleetCounters
 
-NEW, DEQUEUED, ANY_SLOT = range(3)
+NEW: Final = 0
+DEQUEUED: Final = 1
+ANY_SLOT: Final = 2
 """``turn`` of :meth:`routing.balancing.pool.pool.Pool.begin`: a new request, which does not overtake queued
 ones; the request that the queue serves now; one that takes any free slot instead of waiting for a better
 one."""
-RETRY_AFTER_S = 1.0
+RETRY_AFTER_S: Final = 1.0
 PickReplica = Callable[[Sequence[Replica], float, float, Random], Replica]
 """The strategy's :meth:`routing.balancing.strategies.base.Strategy.pick`."""
 

@@ -1,4 +1,4 @@
-"""Trial of continuation: whether a replica was seen to say on what another has begun. State alone.
+"""Trial of continuation: whether a replica was seen to continue what another has begun. State alone.
 
 :mod:`routing.proxy.continuation_trials` writes it.
 """

@@ -16,6 +16,7 @@ class OutcomeTotals(Untracked):
     client_errors: int = 0
     without_result: int = 0
     truncated: int = 0
+    beaten: int = 0
 
     def counts(self) -> dict[str, Any]:
         """By name, as :class:`routing.contract.telemetry.ReplicaCounters` has them."""

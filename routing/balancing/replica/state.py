@@ -7,7 +7,7 @@ objects, in the modules beside this one.
 Who sets the fields of :class:`Replica` (a test compares this list with the code):
 
 - ``attempt.attempt``: in_flight, work, load, load_work, awaited_since, last_heard_at, stall_exempt, picked,
-  succeeded, failed, output_tokens
+  succeeded, failed, output_tokens, told_at
 - ``attempt.tunnel``, an attempt without a response: picked, stall_exempt
 - ``replica.sibling_load``: peer_in_flight, peer_load, peer_load_work, queued, queued_work, external_load,
   external_load_work, and with these load, load_work
@@ -43,6 +43,7 @@ from routing.balancing.replica.learned_state import (
     SpeedByLoad,
 )
 from routing.balancing.replica.load_reports import LoadReports
+from routing.balancing.replica.moves import Moves
 from routing.balancing.replica.outcome_totals import OutcomeTotals
 from routing.balancing.replica.outlier_state import (
     DoubtState,
@@ -121,6 +122,7 @@ class Replica:
         "load_slope",
         "load_work",
         "memory",
+        "moves",
         "name",
         "outcomes",
         "output_tokens",
@@ -142,6 +144,7 @@ class Replica:
         "speed_by_load",
         "stall_exempt",
         "succeeded",
+        "told_at",
         "uid",
         "weighed_by",
         "weighed_spec",
@@ -163,6 +166,7 @@ class Replica:
         """No longer in the table; forgotten when its last request ends. Read at each settle."""
         self.load_reports = LoadReports()
         self.continuation = ContinuationTrial()
+        self.moves = Moves()
 
         # Load. Each pick reads `load`, `load_work` and, where there is a limit, `in_flight` and the peers'.
         self.in_flight = 0
@@ -199,6 +203,8 @@ class Replica:
         # What outlier detection goes by.
         self.last_heard_at = 0.0
         """When the last byte came from the replica, in this worker; or when another worker let it back."""
+        self.told_at = 0.0
+        """When tokens last came of a stream that goes on, to within a quarter of a second."""
         self.awaited_since = 0.0
         """When a request was begun here while none was waiting for the replica."""
         self.stall_exempt = 0

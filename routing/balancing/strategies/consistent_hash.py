@@ -29,8 +29,9 @@ from routing.balancing.affinity import Affinity
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.bounded_load import BoundedLoad
+from routing.balancing.strategies.expected_work_parameters import LeastExpectedWorkParameters
 from routing.balancing.strategies.hash_ring import HashRing
-from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.balancing.strategies.least_expected_work import LeastExpectedWork
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 """What RFC 9110 §5.6.2 lets the name of a field be, and RFC 6265 §4.1.1 that of a cookie."""

@@ -13,7 +13,8 @@ from typing import Any
 
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import Strategy
-from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.balancing.strategies.expected_work_parameters import LeastExpectedWorkParameters
+from routing.balancing.strategies.least_expected_work import LeastExpectedWork
 
 ISOLATE_S = 1.0
 REPORTED_FOR_S = 60.0

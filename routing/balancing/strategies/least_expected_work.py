@@ -52,31 +52,20 @@ speeds; a weight is only where learning starts, what is measured wins within sec
 from collections.abc import Sequence
 from functools import cache
 from random import Random
-from typing import Annotated, ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
 from routing.balancing.affinity import Affinity
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
+from routing.balancing.strategies.expected_work_parameters import LeastExpectedWorkParameters
 from routing.balancing.strategies.sampling import LARGE_POOL, sample
 
-MOST_LOAD = 1000
+MOST_LOAD: Final = 1000
 """Requests at a replica; at more than so many, scores are reckoned one by one."""
-DOUBT = 0.15
+DOUBT: Final = 0.15
 """Share of a request's time by which a full replica has to be faster than an idle one."""
-
-
-class LeastExpectedWorkParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    kappa: Annotated[
-        float,
-        msgspec.Meta(
-            ge=0.0,
-            le=20.0,
-            description="How much more a second of waiting in a queue counts than a second of processing, "
-            "for replicas with max_concurrency.",
-        ),
-    ] = 3.0
 
 
 class LeastExpectedWork:

@@ -42,8 +42,9 @@ from routing.balancing.replica.prefix_cache_index import Candidates, PrefixCache
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory
 from routing.balancing.strategies.bounded_load import BoundedLoad
+from routing.balancing.strategies.expected_work_parameters import LeastExpectedWorkParameters
 from routing.balancing.strategies.hash_ring import HashRing, points_of
-from routing.balancing.strategies.least_expected_work import LeastExpectedWork, LeastExpectedWorkParameters
+from routing.balancing.strategies.least_expected_work import LeastExpectedWork
 from routing.balancing.strategies.sampling import LARGE_POOL
 from routing.shared.prefix_memory import PrefixMemory
 

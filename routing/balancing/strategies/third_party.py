@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from routing import compiled
 from routing.balancing.affinity import Affinity
 from routing.balancing.replica.state import Replica
 from routing.balancing.strategies.base import AnswerMemory, Strategy
@@ -64,6 +65,12 @@ def _usable(name: str, strategy: Any) -> type[Strategy]:
         raise ValueError(f"what its entry point names is no class but {strategy!r}")
     if not _NAME.fullmatch(name):
         raise ValueError("its name must be small letters, digits and _, at most 63, beginning with a letter")
+    for base in strategy.__mro__[1:]:
+        # In every process, compiled or not: what the control plane accepts must work in a worker.
+        if base.__module__ in compiled.MODULES:
+            raise ValueError(
+                f"its class derives from {base.__name__}, which workers run compiled: have it hold one"
+            )
     if getattr(strategy, "name", None) != name:
         raise ValueError(f"its class must have the entry point's name: name = {name!r}")
     for needed, kind in (("sentence", str), ("weighs_waiting", bool)):

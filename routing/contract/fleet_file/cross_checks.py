@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from routing.contract.accelerators import MemoryClaim
+from routing.contract.fallbacks import FleetLinks, fallback_problems, names_of
 from routing.contract.field_rules import FieldProblem, Problems, did_you_mean, enough, listed, shortened
 from routing.contract.fleet_file.devices import device_problems
 from routing.contract.fleet_file.raw_entries import RawEntry, entries_of, texts_of
@@ -40,6 +41,8 @@ class ExistingState(NamedTuple):
     """Devices. The file replaces those that it lists."""
     held: Collection[MemoryClaim] = ()
     """Memory claims of replicas on devices. Those of fleets in the file are skipped."""
+    links: Mapping[str, FleetLinks] = {}
+    """Fleet → its protocol and fallbacks. Fleets in the file are skipped."""
     refused: Mapping[str, str] = {}
     """Top-level field that is not allowed there → why. Empty lists pass."""
 
@@ -85,6 +88,7 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
     _free_names(fleets, taken, problems)
     _unique_other_names(fleets, taken, problems)
     _unique_matches(fleets, existing.taken_matches(in_file), problems)
+    _fallbacks(fleets, existing.links, problems)
     _one_default(fleets, problems)
     devices = list(entries_of(file, "accelerators"))
     _unique_names(devices, problems)
@@ -216,6 +220,36 @@ def _known_fleets(keys: list[RawEntry], known: Collection[str], problems: Proble
                 hint = did_you_mean(name, known) or "; it must be the name of a fleet in this file"
                 message = f'unknown fleet "{shortened(name)}"{hint}'
                 problems.append(FieldProblem(f"{pointer}/fleets/{index}", message))
+
+
+def _fallbacks(fleets: list[RawEntry], existing: Mapping[str, FleetLinks], problems: Problems) -> None:
+    """Also of the existing ones, to which a fleet of the file may be a fallback."""
+    policies = [(pointer, fields, fields.get("policy")) for pointer, fields in fleets]
+    lists = [
+        (f"{pointer}/policy/fallback", fields, policy.get("fallback"))
+        for pointer, fields, policy in policies
+        if isinstance(policy, Mapping)
+    ]
+    all_links = dict(existing)
+    for _, fields in fleets:
+        all_links[str(fields.get("name"))] = FleetLinks(str(fields.get("protocol")), ())
+    for _, fields, listed_there in lists:
+        name = str(fields.get("name"))
+        all_links[name] = all_links[name]._replace(fallbacks=tuple(names_of(listed_there)))
+    for pointer, fields, listed_there in lists:
+        if not enough(problems):
+            problems += fallback_problems(str(fields.get("name")), listed_there, all_links, pointer)
+    changed = {str(fields.get("name")): pointer for pointer, fields in fleets}
+    for name, links in existing.items():
+        if name in changed:
+            continue
+        for of in links.fallbacks:
+            if of in changed and all_links[of].protocol != links.protocol:
+                message = (
+                    f"fleet {of} is a fallback of fleet {name}, whose protocol is {links.protocol}: keep "
+                    f"that, or remove it from the fallback list of {name} first"
+                )
+                problems.append(FieldProblem(f"{changed[of]}/protocol", message))
 
 
 def _strategy(fleet: RawEntry, strategies: StrategyRules | None) -> Problems:

@@ -31,8 +31,28 @@ from routing.contract.fleet_file.structs import (
     ReplicaEntry,
 )
 from routing.contract.metrics_pages import PAGES
-from routing.contract.policy import Ejection, Limits, Locality, Policy, Queue, Retries, Slo, Timeouts
-from routing.contract.policy_rules import EJECTION, LIMITS, LOCALITY, POLICY, QUEUE, RETRIES, SLO, TIMEOUTS
+from routing.contract.policy import (
+    Ejection,
+    Fallback,
+    Limits,
+    Locality,
+    Policy,
+    Queue,
+    Retries,
+    Slo,
+    Timeouts,
+)
+from routing.contract.policy_rules import (
+    EJECTION,
+    FALLBACK,
+    LIMITS,
+    LOCALITY,
+    POLICY,
+    QUEUE,
+    RETRIES,
+    SLO,
+    TIMEOUTS,
+)
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import PRESETS
 from routing.contract.probe_rules import PROBE
@@ -51,6 +71,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "limits": (LIMITS, Limits),
     "retries": (RETRIES, Retries),
     "ejection": (EJECTION, Ejection),
+    "fallback": (FALLBACK, Fallback),
     "queue": (QUEUE, Queue),
     "locality": (LOCALITY, Locality),
     "slo": (SLO, Slo),

@@ -24,17 +24,11 @@ from routing.contract.fleet_file.structs import FILE_VERSION
 from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.label_rules import Labels
 from routing.contract.matches import normalise_host, normalise_path
-from routing.contract.names import DEVICE_RULE, SLUG_RULE, alias_problem, is_device_name, is_slug
+from routing.contract.names import DEVICE_RULE, alias_problem, checked_slug, is_device_name
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
 from routing.contract.secret_references import ca_reference, credential_reference
 from routing.contract.table import AdminState, ApiProtocol
-
-
-def _slug(text: str) -> str:
-    if not is_slug(text):
-        raise ValueError(f'"{text[:80]}" is not a valid name: {SLUG_RULE}')
-    return text
 
 
 def _device(text: str) -> str:
@@ -50,12 +44,12 @@ def _alias(text: str) -> str:
     return text
 
 
-def _served_model(text: str) -> str:
+def _none_or_alias(text: str) -> str:
     return _alias(text) if text else text
 
 
 def _site(text: str) -> str:
-    return _slug(text) if text else text
+    return checked_slug(text) if text else text
 
 
 def _server_name(text: str) -> str:
@@ -63,7 +57,8 @@ def _server_name(text: str) -> str:
 
 
 def _name(what: str, example: str) -> Text:
-    return Text(words=f"Name of the {what}. Cannot change later.", what="name", check=_slug, required=example)
+    words = f"Name of the {what}. Cannot change later."
+    return Text(words=words, what="name", check=checked_slug, required=example)
 
 
 def _bytes(words: str, *, minimum: int = 0, nullable: bool = False, required: str = "") -> Number:
@@ -110,6 +105,17 @@ ACCELERATOR = Section(
     },
 )
 
+MOVES_WHEN_OUT = "is for a replica that is taken out: set admin_state to draining or maintenance"
+"""What is wrong with ``move`` at an active replica."""
+
+
+def _move_when_out(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    state = fields.get("admin_state")
+    # What changes a replica has no name, and may leave its state as it is.
+    if fields.get("move") is True and (state == "active" or (state is None and "name" in fields)):
+        problems.append(FieldProblem(f"{at}/move", MOVES_WHEN_OUT))
+
+
 REPLICA = Section(
     words="One independent instance of the model.",
     what="a replica",
@@ -124,7 +130,7 @@ REPLICA = Section(
         "hardware": Text(
             words="Hardware class. The replica's weight comes from it.",
             what="name of a hardware class",
-            check=_slug,
+            check=checked_slug,
             nullable=True,
         ),
         "weight": Number(
@@ -166,6 +172,13 @@ REPLICA = Section(
             check=_site,
             nullable=True,
         ),
+        "version": Text(
+            words="Version of what the replica serves, of its model for one. Only replicas of the same "
+            "version continue each other's answers; those without one count as one version.",
+            what="name of a version",
+            check=_none_or_alias,
+            nullable=True,
+        ),
         "credential": Text(
             words="Reference to the bearer token that the replica requires: `env:NAME` or `file:/whole/path` "
             "on the hosts of proxies and probes. Not set: the fleet's.",
@@ -178,8 +191,13 @@ REPLICA = Section(
             options=get_args(AdminState),
             nullable=True,
         ),
+        "move": Flag(
+            words="Whether its streams that can be continued are moved to other replicas, while it is "
+            "draining or in maintenance. Not set: unchanged; a new replica's are not.",
+            nullable=True,
+        ),
     },
-    reserved=frozenset({"version"}),
+    cross_check=_move_when_out,
 )
 
 
@@ -247,7 +265,7 @@ FLEET = Section(
         "served_model": Text(
             words="Name of the model at the replicas, if it differs from the fleet's name.",
             what="model name",
-            check=_served_model,
+            check=_none_or_alias,
         ),
         "expose": ExposeRule(
             nullable=True,
@@ -300,7 +318,7 @@ CLIENT_KEY = Section(
         ),
         "fleets": ListOf(
             words="Fleets that the key may use. Not set: every fleet.",
-            item=Text(words="Name of a fleet.", check=_slug),
+            item=Text(words="Name of a fleet.", check=checked_slug),
             plural="fleets",
             at_least=1,
             nullable=True,

@@ -45,10 +45,14 @@ class ReplicaEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Which of the fleet's adapters it serves; ``None``: all of them."""
     site: str = ""
     """Site; empty: local to proxies of every site."""
+    version: str = ""
+    """Of what it serves: only replicas of one version continue each other's answers."""
     credential: str = ""
     """Reference to the bearer token that it requires: ``env:NAME`` or ``file:PATH``; empty: none."""
     admin_state: AdminState | None = None
     """``None``: an existing replica keeps its state when the file is applied; a new one is active."""
+    move: bool | None = None
+    """Whether its streams are moved while it is taken out; ``None``: likewise, and not."""
 
 
 class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from routing.contract.table import AcceleratorSpec
 from routing.master.admin.accelerators import accelerator_rows, accelerator_statuses
-from routing.master.admin.aggregate import RetiredCounters, aggregate_keys
+from routing.master.admin.aggregate import RetiredCounters, aggregate_fleets, aggregate_keys
 from routing.master.admin.certificate_status import CertificateStatus, certificate_row
 from routing.master.admin.emergency_drain import EmergencyDrains, duration_s
 from routing.master.admin.http_server import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
@@ -22,7 +22,7 @@ from routing.master.admin.key_status import key_rows
 from routing.master.admin.kv_event_status import KvEventStatus
 from routing.master.admin.metrics import WorkerStatus, render
 from routing.master.admin.restart_status import LeavingWorker, RestartStatus, leaving_rows
-from routing.master.admin.status import learned_rows, replica_rows, worker_rows
+from routing.master.admin.status import fallback_rows, learned_rows, replica_rows, worker_rows
 from routing.master.certificate_watcher import CertificateWatcher
 from routing.master.rolling_restart import RollingRestart
 from routing.master.supervised_worker import SupervisedWorker
@@ -249,6 +249,7 @@ class AdminServer:
         kv_events = {(one.fleet, one.replica): one for one in proxy.kv_events.status()}
         found = [worker.report for worker in proxy.workers()] + [one.report for one in proxy.leaving()]
         reports = [report for report in found if report is not None]
+        counted = {fleet.name: fleet for fleet in aggregate_fleets(proxy.totals, reports)}
         return {
             "ready": proxy.why_not_ready() is None,
             "why": proxy.why_not_ready() or "",
@@ -266,6 +267,7 @@ class AdminServer:
                     "version": f"{snapshot.epoch}:{snapshot.version}",
                     "revision": snapshot.revision,
                     "strategy": snapshot.policy.strategy,
+                    "fallbacks": fallback_rows(snapshot, counted.get(name)),
                     "learned": learned_rows(name, proxy.workers()),
                     "replicas": replica_rows(
                         name, snapshot, answers, proxy.workers(), drains, now, kv_events

@@ -16,6 +16,8 @@ FLEET_COUNTERS = (
     "errors",
     "retries",
     "continued",
+    "moved",
+    "moved_prompt_tokens",
     "cancelled",
     "no_replica",
     "not_exposed",
@@ -35,6 +37,7 @@ FLEET_COUNTERS = (
     "predictions_within",
     "first_token_predictions_within",
 )
+COUNTERS_BY_CAUSE = ("not_continued", "second_attempts", "not_sent_twice", "no_fallback")
 REPLICA_COUNTERS = (
     "picked",
     "succeeded",
@@ -43,6 +46,7 @@ REPLICA_COUNTERS = (
     "client_errors",
     "without_result",
     "truncated",
+    "beaten",
     "cancelled",
     "ejections",
     "output_tokens",
@@ -57,6 +61,7 @@ PREFIX_COUNTERS = (
 """Of a whole worker."""
 
 _Counters = TypeVar("_Counters")
+_Key = TypeVar("_Key")
 _Added = TypeVar("_Added", contravariant=True)
 
 
@@ -143,9 +148,11 @@ def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
 def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None:
     for field in FLEET_COUNTERS:
         setattr(into, field, getattr(into, field) + getattr(fleet, field))
-    into.not_continued = {
-        cause: into.not_continued.get(cause, 0) + fleet.not_continued.get(cause, 0)
-        for cause in into.not_continued | fleet.not_continued
+    for field in COUNTERS_BY_CAUSE:
+        setattr(into, field, _added(getattr(into, field), getattr(fleet, field)))
+    into.fallbacks = {
+        to: _added(into.fallbacks.get(to, {}), fleet.fallbacks.get(to, {}))
+        for to in into.fallbacks | fleet.fallbacks
     }
     into.latency = _added(into.latency, fleet.latency)
     into.waited = _added(into.waited, fleet.waited)
@@ -179,8 +186,8 @@ def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool)
             into.ejected_for_s = max(replica.ejected_for_s, into.ejected_for_s or 0.0)
 
 
-def _added(counts: Mapping[int, int], more: Mapping[int, int]) -> dict[int, int]:
+def _added(counts: Mapping[_Key, int], more: Mapping[_Key, int]) -> dict[_Key, int]:
     summed = dict(counts)
-    for bucket, count in more.items():
-        summed[bucket] = summed.get(bucket, 0) + count
+    for key, count in more.items():
+        summed[key] = summed.get(key, 0) + count
     return summed

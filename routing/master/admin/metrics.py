@@ -37,8 +37,11 @@ _HELP = {
     "answered": "Requests with a response from a replica.",
     "errors": "Requests that failed with a 5xx, from a replica or from the proxy.",
     "retries": "Retries: attempts after the first.",
-    "continued": "Streamed answers that had broken off and that another replica has said on.",
-    "cancelled": "Requests that ended early: the client left, or its own timeout passed.",
+    "continued": "Streamed answers that had broken off and that another replica has continued.",
+    "moved": "Streams that have left a replica drained with move, for another.",
+    "moved_prompt_tokens": "Prompt tokens that others have to read for moved streams, as estimated.",
+    "cancelled": "Requests that ended early: the client left, its own timeout passed, or, at a replica, "
+    "they were moved.",
     "no_replica": "Requests rejected because no replica was eligible.",
     "not_exposed": "Requests refused because the fleet does not expose their path or model.",
     "would_refuse": "Requests forwarded by a fleet without expose, that expose: inference would refuse.",
@@ -66,6 +69,7 @@ _HELP = {
     "without_result": "Attempts with 200 and a body that is no answer of its protocol, "
     "where other replicas answer.",
     "truncated": "Failed attempts with a stream that ended before its answer did, though well in HTTP.",
+    "beaten": "Attempts given up because a second replica was asked as well and has answered first.",
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",
@@ -75,6 +79,28 @@ _HELP = {
     "prefix_messages_refused": "Messages about prompt prefixes that could not be read.",
 }
 
+_BY_CAUSE = (
+    (
+        "not_continued",
+        "cause",
+        "Streamed answers that broke off and were not continued by another replica, by cause.",
+    ),
+    (
+        "second_attempts",
+        "result",
+        "Requests sent to a second replica as well, because the first had sent nothing, by its result.",
+    ),
+    (
+        "not_sent_twice",
+        "cause",
+        "Requests whose replica had sent nothing and that were not sent to a second one, by cause.",
+    ),
+    (
+        "no_fallback",
+        "cause",
+        "Times that a request did not fall back, though the policy has another fleet for it, by cause.",
+    ),
+)
 NO_RESTARTS = RestartStatus(False, 0, 0, [])
 
 
@@ -171,6 +197,9 @@ def _proxy_metrics(
     out.family(
         "switchyard_worker_restarts_total", "counter", "Processes started to replace the worker's.", restarts
     )
+    compiled = [(labels, int(worker.report.compiled)) for labels, worker in slots if worker.report]
+    words = "1: the worker runs compiled modules; 0: from source."
+    out.family("switchyard_worker_compiled", "gauge", words, compiled)
     _capacity_metrics(out, workers)
     connected = bool(reports) and all(report.redis_ok for report in reports)
     age_s = max((report.table_age_s for report in reports), default=0.0)
@@ -233,13 +262,21 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
     for field in FLEET_COUNTERS:
         samples = [(labels, getattr(fleet, field)) for labels, fleet in named]
         out.family(f"switchyard_{field}_total", "counter", _HELP[field], samples)
-    given_up = [
-        ((*labels, ("cause", cause)), count)
+    for field, label, help_text in _BY_CAUSE:
+        counts = [
+            ((*labels, (label, cause)), count)
+            for labels, fleet in named
+            for cause, count in sorted(getattr(fleet, field).items())
+        ]
+        out.family(f"switchyard_{field}_total", "counter", help_text, counts)
+    fell_back = [
+        ((*labels, ("to", to), ("cause", cause)), count)
         for labels, fleet in named
-        for cause, count in sorted(fleet.not_continued.items())
+        for to, causes in sorted(fleet.fallbacks.items())
+        for cause, count in sorted(causes.items())
     ]
-    help_text = "Streamed answers that broke off and were not said on by another replica, by cause."
-    out.family("switchyard_not_continued_total", "counter", help_text, given_up)
+    help_text = "Requests that another fleet has served, which counts them too, by that fleet and the cause."
+    out.family("switchyard_fallbacks_total", "counter", help_text, fell_back)
     in_flight = [(labels, fleet.in_flight) for labels, fleet in named]
     out.family("switchyard_requests_in_flight", "gauge", "Requests in flight.", in_flight)
     out.histogram(

@@ -1,11 +1,13 @@
 """Status page (``/status``), its rows: workers, and replicas as all workers see them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from routing.contract.learned_service import combined_scale
+from routing.contract.moving import stays_in_words
 from routing.contract.table import FleetSnapshot
-from routing.contract.telemetry import LearnedScale, ReplicaCounters
+from routing.contract.telemetry import FleetCounters, LearnedScale, ReplicaCounters
 from routing.ipc.control_channel import ReplicaState
 from routing.master.admin.emergency_drain import EmergencyDrain
 from routing.master.admin.kv_event_status import KvEventStatus, kv_event_row
@@ -36,6 +38,7 @@ def _worker_row(worker: WorkerStatus, manifest: str | None) -> dict[str, Any]:
             "redis_ok": report.redis_ok,
             "table_age_s": round(report.table_age_s, 3),
             "limits_shared_by": report.limits_shared_by,
+            "compiled": report.compiled,
             "uptime_s": round(report.uptime_s, 3),
             "cpu_s": round(report.cpu_s, 3),
             "client_connections": report.clients,
@@ -56,6 +59,14 @@ def _worker_row(worker: WorkerStatus, manifest: str | None) -> dict[str, Any]:
     return row
 
 
+def fallback_rows(snapshot: FleetSnapshot, counted: FleetCounters | None) -> list[dict[str, Any]]:
+    """One row for each fleet to which its requests may go, in order, and each to which they went before its
+    policy was changed. ``counted``: all workers', ``None`` if there is none."""
+    went = {} if counted is None else counted.fallbacks
+    listed = {entry.fleet: [str(cause) for cause in entry.causes] for entry in snapshot.policy.fallback}
+    return [{"fleet": to, "causes": listed.get(to, []), "requests": went.get(to, {})} for to in listed | went]
+
+
 def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]]:
     """What each worker has learned of a fleet's requests, for its estimates; at most a second old."""
     return [
@@ -72,6 +83,11 @@ def learned_rows(fleet: str, workers: list[WorkerStatus]) -> list[dict[str, Any]
             "batching": round(one.batching, 3),
             **prediction_row(one),
             "picked_in_time": one.picked_in_time,
+            "first_token_limit_s": None
+            if one.first_token_limit_s is None
+            else round(one.first_token_limit_s, 3),
+            "second_attempts": one.second_attempts,
+            "not_sent_twice": one.not_sent_twice,
         }
         for worker in workers
         if worker.report is not None
@@ -120,6 +136,8 @@ def replica_rows(
                 "in_flight": sum(state.in_flight for state in seen),
                 "learned": _learned([one.learned for one in own if one.learned is not None]),
                 "continuation": _continuation(own),
+                "move": spec.move,
+                "moving": _moving(own),
                 "kv_events": None if heard is None else kv_event_row(heard),
             }
         )
@@ -140,6 +158,21 @@ def _reported(fleet: str, workers: list[WorkerStatus]) -> dict[str, list[Replica
 def _continuation(reported: Sequence[ReplicaCounters]) -> str:
     """What the last trial has shown, in the words of the workers that have made one."""
     return "; ".join(sorted({one.continuation for one in reported if one.continuation}))
+
+
+def _moving(reported: Sequence[ReplicaCounters]) -> dict[str, Any]:
+    """What could be moved to other replicas, and what was since this one is to be free, of all workers."""
+    staying: Counter[str] = Counter()
+    for one in reported:
+        staying.update(one.staying)
+    return {
+        "movable": sum(one.movable for one in reported),
+        "movable_prompt_tokens": sum(one.movable_prompt_tokens for one in reported),
+        "staying": dict(staying),
+        "stays": stays_in_words(staying),
+        "moved": sum(one.moved for one in reported),
+        "moved_prompt_tokens": sum(one.moved_prompt_tokens for one in reported),
+    }
 
 
 def _learned(scales: Sequence[LearnedScale]) -> dict[str, float] | None:

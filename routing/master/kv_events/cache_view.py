@@ -9,12 +9,24 @@ was used within it is taken for gone too early, and what was not for twice as lo
 
 Messages that were missed make the list of blocks wrong, so it begins anew then. A number that falls back is a
 publisher that was started again, with an empty cache.
+
+Of a model with several groups of layers, one group's blocks are listed: the first of which was heard that
+keeps whole prompts.
 """
 
 from collections import deque
 from statistics import median
+from typing import Any
 
-from routing.contract.kv_events import GPU, AllBlocksCleared, BlockHash, BlockRemoved, BlockStored, events_of
+from routing.contract.kv_events import (
+    GPU,
+    PARTIAL,
+    AllBlocksCleared,
+    BlockHash,
+    BlockRemoved,
+    BlockStored,
+    events_of,
+)
 
 MOST_BLOCKS = 1 << 20
 """That are listed of one replica; further ones are not, until some are dropped."""
@@ -27,12 +39,14 @@ LEAST = 64
 class CacheView:
     """One replica's."""
 
-    __slots__ = ("_ages", "_blocks", "_sequence", "_size", "clears", "missed")
+    __slots__ = ("_ages", "_blocks", "_group", "_sequence", "_size", "clears", "missed")
 
     def __init__(self) -> None:
         self._blocks: dict[BlockHash, float] = {}
         """Those in the cache → when they were stored."""
         self._ages: deque[float] = deque(maxlen=LATEST)
+        self._group: Any = None
+        """Whose blocks are listed, once there are any."""
         self._sequence = -1
         self._size = 0
         self.clears = 0
@@ -79,14 +93,18 @@ class CacheView:
         return emptied
 
     def _store(self, event: BlockStored, now: float) -> None:
-        if event.medium not in GPU:
+        if event.medium not in GPU or event.kv_cache_spec_kind in PARTIAL:
+            return
+        if not self._blocks:
+            self._group = event.group_idx
+        elif event.group_idx != self._group:
             return
         self._size = event.block_size
         for block in event.block_hashes[: MOST_BLOCKS - len(self._blocks)]:
             self._blocks.setdefault(block, now)
 
     def _remove(self, event: BlockRemoved, now: float) -> None:
-        if event.medium not in GPU:
+        if event.medium not in GPU or event.group_idx != self._group:
             return
         for block in event.block_hashes:
             stored = self._blocks.pop(block, None)

@@ -1,1 +1,1 @@
-"""Continuation (migration of a stream): an answer that broke off, said on by another replica. Pure."""
+"""Continuation (migration of a stream): an answer that broke off, continued by another replica. Pure."""

@@ -1,4 +1,4 @@
-"""Next request: the one that has another replica say on what broke off (assistant prefill).
+"""Next request: the one that has another replica continue what broke off (assistant prefill).
 
 A completion's prompt is followed by its text. Of a chat, the answer so far is its last message, which the
 model is to continue:
@@ -108,11 +108,7 @@ def call_of(target: bytes) -> bytes:
 
 def next_request(call: bytes, body: bytes, said: Said, prefill: Prefill) -> NextRequest:
     """The request after this one, of which this was said. Raises :class:`NotContinuable`."""
-    try:
-        asked = _decode(body)
-        members = _decode_members(body)
-    except DECODE_ERRORS:
-        raise NotContinuable("malformed") from None
+    asked, members = _read(body)
     _check(asked, members)
     stops = (asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop or ())
     stops = tuple(stop for stop in stops if stop)
@@ -145,6 +141,26 @@ def next_request(call: bytes, body: bytes, said: Said, prefill: Prefill) -> Next
     return NextRequest(_encode(members), stops, expected, tokens, all_tokens, wants_usage, closes)
 
 
+def check_request(call: bytes, body: bytes, prefill: Prefill) -> None:
+    """Whether answers to this request can be continued at all, whatever was said. Raises
+    :class:`NotContinuable`."""
+    asked, members = _read(body)
+    _check(asked, members)
+    if call == CHAT:
+        _check_chat(asked)
+        if not prefill:
+            raise NotContinuable("refused")
+    else:
+        _prompt_of(asked)
+
+
+def _read(body: bytes) -> tuple[_Body, dict[str, msgspec.Raw]]:
+    try:
+        return _decode(body), _decode_members(body)
+    except DECODE_ERRORS:
+        raise NotContinuable("malformed") from None
+
+
 def _check(asked: _Body, members: dict[str, msgspec.Raw]) -> None:
     """Raises :class:`NotContinuable`."""
     if (asked.n or 1) > 1 or (asked.best_of or 1) > 1 or asked.use_beam_search:
@@ -169,20 +185,30 @@ def _check(asked: _Body, members: dict[str, msgspec.Raw]) -> None:
         raise NotContinuable("tools")
 
 
-def _continue_completion(members: dict[str, msgspec.Raw], asked: _Body, text: str) -> None:
+def _prompt_of(asked: _Body) -> str:
+    """Raises :class:`NotContinuable`."""
     prompt = asked.prompt
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]  # type: ignore[assignment]
     if not isinstance(prompt, str):
         raise NotContinuable("input")
-    members["prompt"] = msgspec.Raw(_encode(prompt + text))
+    return prompt
 
 
-def _continue_chat(members: dict[str, msgspec.Raw], asked: _Body, text: str, prefill: Prefill) -> None:
+def _continue_completion(members: dict[str, msgspec.Raw], asked: _Body, text: str) -> None:
+    members["prompt"] = msgspec.Raw(_encode(_prompt_of(asked) + text))
+
+
+def _check_chat(asked: _Body) -> None:
+    """Raises :class:`NotContinuable`."""
     if not asked.messages:
         raise NotContinuable("malformed")
     for message in asked.messages:
         _check_message(message)
+
+
+def _continue_chat(members: dict[str, msgspec.Raw], asked: _Body, text: str, prefill: Prefill) -> None:
+    _check_chat(asked)
     if not text:
         return
     if not prefill:

@@ -1,4 +1,4 @@
-"""Refusal to continue: why an answer that broke off cannot be said on by another replica."""
+"""Refusal to continue: why an answer that broke off cannot be continued by another replica."""
 
 
 class NotContinuable(Exception):
@@ -20,6 +20,7 @@ CAUSES = {
     "log_probabilities": "it has log probabilities",
     "malformed": "what came is not a stream of this API",
     "memory": "what was said could not be kept: the memory for bodies and answers was short",
+    "no_place": "no other replica had a free slot in time",
     "no_replica": "no other replica is of the same version and has passed the trial",
     "no_time": "the request has had all its time",
     "partial_event": "its last event was sent to the client in part",

@@ -203,14 +203,3 @@ def whole_events(text: bytes) -> int:
         end = 0
     other = text.rfind(b"\n\r\n") + 3
     return max(end, other) if other > 2 else end
-
-
-def is_whole(stream: bytes) -> bool:
-    """Whether a stream that has ended says so itself: by its last event, or a reason why its answer ended.
-    What cannot be read is not judged."""
-    if stream.rstrip().endswith(DONE):
-        return True
-    try:
-        return said_in(stream[: whole_events(stream)]).finish_reason is not None
-    except NotContinuable as refusal:
-        return refusal.cause != "split_character"

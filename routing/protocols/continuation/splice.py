@@ -1,7 +1,7 @@
-"""Splice: one stream out of the first part of an answer and what another replica says on.
+"""Splice: one stream out of the first part of an answer and what another replica adds.
 
 What the client has not had is put in the form of what it has: the same ``id``, ``created`` and ``model``, no
-second role, and what comes twice only once: white space, or all that was said, which llama.cpp repeats. The
+second role, and what comes twice only once: white space, or all that was said, which some servers repeat. The
 usage is that of the whole answer: what the second replica has read as its prompt was said by the first as far
 as the request repeats it. A stop string that began before the seam ends the answer where it is complete.
 

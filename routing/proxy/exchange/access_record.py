@@ -37,7 +37,17 @@ def logged(
 class AccessRecord:
     """The record of one exchange, until it has ended."""
 
-    __slots__ = ("_end_tap", "_exchange", "_first_byte_at", "_log", "_replica", "_sent", "_status", "_tries")
+    __slots__ = (
+        "_end_tap",
+        "_exchange",
+        "_first_byte_at",
+        "_log",
+        "_replica",
+        "_second",
+        "_sent",
+        "_status",
+        "_tries",
+    )
 
     def __init__(self, exchange: ExchangeState, log: AccessLog) -> None:
         self._exchange = exchange
@@ -47,6 +57,8 @@ class AccessRecord:
         self._first_byte_at: float | None = None
         self._replica = ""
         """Name of the replica of the last attempt."""
+        self._second = ""
+        """What became of the last second attempt; empty: there was none."""
         self._tries = 0
         self._end_tap = exchange.client.tap_writes(exchange, self._note)
 
@@ -54,13 +66,21 @@ class AccessRecord:
         self._tries += 1
         self._replica = attempt.replica.name
 
+    def second_started(self) -> None:
+        self._tries += 1
+
+    def second_ended(self, result: str, attempt: Attempt | None = None) -> None:
+        self._second = result
+        if attempt is not None:
+            self._replica = attempt.replica.name
+
     def completed(self, ending: Ending, code: str = "") -> None:
         """Write the line."""
         exchange, first, ended = self._exchange, self._first_byte_at, monotonic()
         # Otherwise an idle connection would hold the whole exchange in memory.
         self._end_tap()
         exchange.record = None
-        head, began = exchange.head, exchange.started
+        head, began, fallen = exchange.head, exchange.started, exchange.fallen_back
         self._log.add(
             AccessLine(
                 time=now(),
@@ -75,6 +95,9 @@ class AccessRecord:
                 outcome=ending,
                 code=code,
                 retries=max(self._tries - 1, 0),
+                second=self._second,
+                fallback="" if fallen is None else fallen.cause,
+                asked_fleet="" if fallen is None else fallen.first.name,
                 continued=0 if exchange.streaming_response is None else exchange.streaming_response.continued,
                 bytes=self._sent,
                 first_byte_ms=None if first is None else round((first - began) * 1000, 3),

@@ -31,6 +31,12 @@ def of(exchange: ExchangeState, pool: Pool) -> tuple[int, ...]:
     return key
 
 
+def forget(exchange: ExchangeState) -> None:
+    """The request goes to another fleet."""
+    if hasattr(exchange, "key"):
+        del exchange.key
+
+
 def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int, ...]:
     fields, text = exchange.head.fields, b""
     if affinity.header:
@@ -49,11 +55,13 @@ def _read(exchange: ExchangeState, pool: Pool, affinity: Affinity) -> tuple[int,
 def begin(
     exchange: ExchangeState, pool: Pool, now: float, excluded: tuple[Replica, ...]
 ) -> Attempt | Rejection:
-    """An attempt by what the request says: its key, and adapters that it needs."""
-    key, due = of(exchange, pool), timeouts.due(exchange, pool)
+    """An attempt by what the request says: its key, adapters that it needs, its work."""
+    key, due, stated = of(exchange, pool), timeouts.due(exchange, pool), exchange.own_work is not None
     if adapters := needed_adapters.named(exchange, pool):
-        return pool.begin_for_adapters(adapters, exchange.work, now, excluded, key=key, due=due)
-    return pool.begin(exchange.work, now, excluded, key=key, due=due)
+        return pool.begin_for_adapters(
+            adapters, exchange.work, now, excluded, key=key, due=due, stated=stated
+        )
+    return pool.begin(exchange.work, now, excluded, key=key, due=due, stated=stated)
 
 
 def is_in_body(pool: Pool, head: RequestHead) -> bool:

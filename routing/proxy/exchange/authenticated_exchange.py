@@ -19,7 +19,7 @@ from routing.proxy.exchange import local_reply
 from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange import Exchange
 from routing.proxy.exchange.model_list import shortened
-from routing.proxy.exchange.route import LOCAL
+from routing.proxy.exchange.route import LOCAL, RequestRoute
 from routing.proxy.exchange.upstream_request import without_field
 from routing.proxy.limits.rate_limit_response import over_limit_reply
 from routing.shared.key_quota import MOST_ESTIMATED_BYTES, KeyQuota
@@ -58,9 +58,10 @@ class AuthenticatedExchange(Exchange):
     def _is_let_in(self, quota: KeyQuota) -> bool:
         """Whether the key's limits admit the request. If not, the 429 has been sent."""
         head, proxy = self.head, self.proxy
-        if head.route is None:
-            head.route = proxy.routes.route_of(head)
-        if head.route.kind == LOCAL:  # type: ignore[attr-defined]
+        route: RequestRoute | None = head.route  # type: ignore[assignment]
+        if route is None:
+            head.route = route = proxy.routes.route_of(head)
+        if route.kind == LOCAL:
             return True
         reserved = 0
         if quota.token_cells is not None:
@@ -92,7 +93,9 @@ class AuthenticatedExchange(Exchange):
         grant, head, proxy = self._grant, self.head, self.proxy
         if grant is EVERYBODY or grant is _NOBODY or head.key is None:
             return None
-        found, pool = proxy.keys.grant(head.key), self.pool
+        found, pool, fallen = proxy.keys.grant(head.key), self.pool, self.fallen_back
+        if fallen is not None and fallen.included:
+            pool = fallen.first
         if found is None:
             return RoutingError(401, "client_key_unknown", "the client key has been revoked")
         if pool is None or found.opens(pool.name) or pool.name not in proxy.table.fleets:

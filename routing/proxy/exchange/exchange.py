@@ -20,7 +20,16 @@ from routing.http.request_head import RequestHead
 from routing.protocols.open_inference_server import ServerQuery
 from routing.protocols.web_socket import POLICY_VIOLATION
 from routing.proxy.errors import LocalReply, RoutingError
-from routing.proxy.exchange import exposure_guard, local_reply, router, sticky_routing, timeouts, tunnel
+from routing.proxy.exchange import (
+    exposure_guard,
+    held_beginning,
+    local_reply,
+    router,
+    second_attempt,
+    sticky_routing,
+    timeouts,
+    tunnel,
+)
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.request_body_buffer import HELD_BYTES
 from routing.proxy.exchange.route import AMBIGUOUS, IN_BODY, LOCAL, LOOP, OF_SERVER, STICKY, RequestRoute
@@ -49,6 +58,7 @@ class Exchange(UpstreamExchange):
         self.upload = None
         self.stream = False
         self.work = 0.0
+        self.own_work = None
         self.model = ""
         self.pinned = None
         self.waiting = None
@@ -58,14 +68,15 @@ class Exchange(UpstreamExchange):
         self.upstream = None
         self.cancel_connecting = None
         self.tried = ()
-        self.never_sent = 0
+        self.never_sent = self.extra_attempts = 0
+        self.second = self.held = None
         self.retry_fields = b""
         self.repeatable = True
         self.streaming_response = None
 
     def begin(self, body: bytes, complete: bool) -> None:
         head, proxy = self.head, self.proxy
-        route: RequestRoute = head.route  # type: ignore[assignment]
+        route: RequestRoute | None = head.route  # type: ignore[assignment]
         if route is None:
             head.route = route = proxy.routes.route_of(head)
         kind = route.kind
@@ -238,6 +249,11 @@ class Exchange(UpstreamExchange):
             return 0.0
         exceeded = timeouts.exceeded(self, now)
         if exceeded is None:
+            if response is None and pool is not None:
+                if pool.seconds.are_made:
+                    second_attempt.look(self, now)
+                if self.held is not None:
+                    held_beginning.look(self, now)
             return 0.0 if self.streaming_response is None else timeouts.check_interval_s(self)
         self.time_out(exceeded)
         return 0.0

@@ -6,27 +6,33 @@ of it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
+from routing.contract.policy import FallbackCause
 from routing.http.response_head import ResponseHead
+from routing.http.upstream_connection import UpstreamConnection
 from routing.http.upstream_pool import ADDRESS_DENIED, NOT_VERIFIED, UNREACHABLE
+from routing.protocols.stream_start import StreamStart
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import broken_stream, local_reply, needed_adapters, timeouts
+from routing.proxy.exchange.fallen_back import FallbackTarget, FallenBack
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.retry_policy import (
     LACKS_MODEL,
+    MAX_EXTRA_ATTEMPTS,
     MAX_NEVER_SENT,
-    MAX_RETRIES,
+    is_answer,
     is_second_server_error,
     outcome_of,
     replay_is_safe,
     retry_reason,
 )
-from routing.proxy.exchange.state import ExchangeState
+from routing.proxy.exchange.state import ExchangeState, SecondInFlight
 
 CONNECT_TIMEOUT = "connect_timeout"
 _UNCONNECTED = frozenset({UNREACHABLE, NOT_VERIFIED, ADDRESS_DENIED, CONNECT_TIMEOUT})
@@ -52,6 +58,50 @@ class AttemptOwner(ExchangeState):
         """Another attempt has sent nothing."""
         raise NotImplementedError
 
+    def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
+        """The attempt's replica has responded."""
+        raise NotImplementedError
+
+    def progress(self, now: float) -> None:
+        """More of a response has come that is held."""
+        raise NotImplementedError
+
+    def connected(self, upstream: UpstreamConnection) -> None:
+        """As of :class:`routing.http.upstream_pool.ConnectListener`, and so the next two."""
+        raise NotImplementedError
+
+    def connect_failed(self, reason: str, code: str) -> None:
+        raise NotImplementedError
+
+    def connect_prevented(self, reason: str, code: str) -> None:
+        raise NotImplementedError
+
+    def second_begins(self, second: SecondInFlight, reason: str) -> None:
+        """The request is sent to another replica as well. ``reason``: a code, for the client."""
+        raise NotImplementedError
+
+    def second_ends(self, result: str, attempt: Attempt | None) -> None:
+        """``attempt``: it will be the request's."""
+        raise NotImplementedError
+
+    def not_again(self, replica: Replica, never_sent: bool) -> None:
+        """That replica is not tried again. ``never_sent``: it was not reached, and that is to be counted."""
+        raise NotImplementedError
+
+    def first_is_beaten(self, now: float) -> None:
+        """Another replica has answered before the attempt's."""
+        raise NotImplementedError
+
+    def goes_on_with(
+        self,
+        attempt: Attempt,
+        upstream: UpstreamConnection | None,
+        cancel_connecting: Callable[[], bool] | None,
+        progressed_at: float,
+    ) -> None:
+        """There is no attempt any more: this one is the request's from now on."""
+        raise NotImplementedError
+
     def goes_on(self, lost: Replica, never_sent: bool, failure: LocalReply) -> bool:
         """Whether the response that has begun goes on at another replica than the one that was lost.
         ``never_sent``: the failed attempt was to continue it, and has reached no replica."""
@@ -69,6 +119,32 @@ class AttemptOwner(ExchangeState):
 
     def drop_upstream(self) -> None:
         """Close the connection, or stop opening one."""
+        raise NotImplementedError
+
+    def drop_attempt(self, outcome: Outcome) -> None:
+        """Cancel the attempt, or the wait for one."""
+        raise NotImplementedError
+
+    def begin_streaming(
+        self, head: ResponseHead, body: bytes, now: float, start: StreamStart | None = None
+    ) -> None:
+        """Forward this response, whose body is not complete, whatever it says. ``start``: reads a stream that
+        has no content yet; ``None``: it has, or it is no such stream."""
+        raise NotImplementedError
+
+    def data(self, piece: bytes, complete: bool, now: float) -> None:
+        """More of the response has come."""
+        raise NotImplementedError
+
+    def upstream_is_done(self) -> None:
+        """The connection has brought the response to its end, and is not this exchange's any more."""
+        raise NotImplementedError
+
+    def change_fleet(
+        self, target: FallbackTarget, fallen: FallenBack, tried: tuple[Replica, ...], now: float
+    ) -> None:
+        """The request goes to another fleet: count it there, and start an attempt. There is none under way.
+        ``tried``: as of ``tried`` from now on."""
         raise NotImplementedError
 
     def retry(
@@ -112,6 +188,12 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
         attempt.source = fingerprint_of(exchange)
     if head.status >= 500 or head.status == 429:
         pool.refused(attempt.replica, head.status, head.retry_after_s, now)
+    if exchange.second is not None:
+        if is_answer(head.status, pool.policy.retries):
+            return False
+        drop(exchange, attempt, outcome_of(head), complete, now)
+        _goes_to_second(exchange, attempt.replica, now)
+        return True
     if not exchange.repeatable or exchange.pinned is not None or not _has_retries_left(exchange):
         return False
     reason = retry_reason(exchange.head, head, pool.protocol, pool.policy.retries)
@@ -124,13 +206,9 @@ def retries_response(exchange: AttemptOwner, head: ResponseHead, complete: bool,
         return False
     if not _another_may_try(exchange, tried, now):
         return False
-    if not complete:
-        # Reading the rest would make the client wait for a response that is not forwarded.
-        attempt.first_byte(now)
-        exchange.drop_upstream()
-    exchange.take_attempt()
-    outcome = Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head)
-    attempt.settle(outcome, now, at_once=complete)
+    drop(
+        exchange, attempt, Outcome.WITHOUT_MODEL if reason is LACKS_MODEL else outcome_of(head), complete, now
+    )
     words = f"replica {attempt.replica.name} responded {head.status}, and no other replica can be tried"
     exchange.retry(pool, now, LocalReply(503, reason, words, 1.0), tried)
     return True
@@ -143,6 +221,10 @@ def retries_without_result(exchange: AttemptOwner, now: float) -> bool:
     assert pool is not None
     assert attempt is not None
     tried = (*exchange.tried, attempt.replica)
+    if exchange.second is not None:
+        drop(exchange, attempt, Outcome.WITHOUT_RESULT, True, now)
+        _goes_to_second(exchange, attempt.replica, now)
+        return True
     if (
         not pool.is_suspect(attempt.replica)
         or not exchange.repeatable
@@ -152,8 +234,7 @@ def retries_without_result(exchange: AttemptOwner, now: float) -> bool:
         or not _another_may_try(exchange, tried, now)
     ):
         return False
-    exchange.take_attempt()
-    attempt.settle(Outcome.WITHOUT_RESULT, now, at_once=True)
+    drop(exchange, attempt, Outcome.WITHOUT_RESULT, True, now)
     words = f"replica {attempt.replica.name} responded with no answer, and no other replica can be tried"
     exchange.retry(pool, now, LocalReply(503, "without_result", words, 1.0), tried)
     return True
@@ -165,13 +246,55 @@ def fail_truncated(exchange: AttemptOwner) -> None:
     pool, attempt = exchange.pool, exchange.attempt
     assert pool is not None
     assert attempt is not None
-    repeat = (
-        exchange.streaming_response is None
+    failure = broken_stream.truncation(attempt.replica.name)
+    fail(exchange, Outcome.TRUNCATED, failure, repeat=may_ask_another(exchange, pool))
+
+
+def fail_malformed(exchange: AttemptOwner) -> None:
+    """A stream has begun with what is no event of any protocol. The client has got nothing of it."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    failure = broken_stream.malformation(attempt.replica.name)
+    fail(exchange, Outcome.LOST, failure, repeat=may_ask_another(exchange, pool))
+
+
+def fail_with_event(exchange: AttemptOwner) -> None:
+    """A stream has begun with an error of its server. The client has got nothing of it."""
+    pool, attempt = exchange.pool, exchange.attempt
+    assert pool is not None
+    assert attempt is not None
+    failure = broken_stream.failure_in_stream(attempt.replica.name)
+    fail(exchange, Outcome.FAILED, failure, repeat=may_ask_another(exchange, pool))
+
+
+def retries_failure_alone(exchange: AttemptOwner, head: ResponseHead, body: bytes) -> bool:
+    """The same of a stream that came in one piece. False: it is none, or must not be sent twice."""
+    pool = exchange.pool
+    assert pool is not None
+    if not may_ask_another(exchange, pool) or not broken_stream.is_failure_alone(exchange, head, body):
+        return False
+    fail_with_event(exchange)
+    return True
+
+
+def fail_in_time(exchange: AttemptOwner, exceeded: timeouts.ExceededTimeout) -> None:
+    """A time limit has passed after the request was sent."""
+    pool = exchange.pool
+    assert pool is not None
+    repeat = not exceeded.final and may_ask_another(exchange, pool)
+    fail(exchange, Outcome.TIMEOUT, LocalReply(504, "timeout", exceeded.message), repeat)
+
+
+def may_ask_another(exchange: AttemptOwner, pool: Pool) -> bool:
+    """Whether the retry rules allow to repeat a request elsewhere whose replica was sent it, and whose client
+    has got nothing."""
+    return (
+        exchange.nothing_sent
         and exchange.repeatable
         and exchange.pinned is None
         and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
     )
-    fail(exchange, Outcome.TRUNCATED, broken_stream.truncation(attempt.replica.name), repeat)
 
 
 def may_repeat_lost(exchange: AttemptOwner, no_response_yet: bool) -> bool:
@@ -192,11 +315,8 @@ def may_go_elsewhere(exchange: AttemptOwner) -> bool:
     pool = exchange.pool
     assert pool is not None
     return (
-        exchange.streaming_response is None
-        and exchange.repeatable
-        and exchange.pinned is None
+        may_ask_another(exchange, pool)
         and _has_retries_left(exchange)
-        and replay_is_safe(exchange.head, pool.protocol, pool.policy.retries.replay_safe)
         and not timeouts.no_time_left(exchange, monotonic())
         and pool.budget.has_left
         and _has_another(exchange, pool)
@@ -225,6 +345,8 @@ def fail(
         exchange.proxy.connect_checks.refused(pool, attempt.replica)
     elif outcome is Outcome.LOST:
         exchange.proxy.connect_checks.lost(pool, attempt.replica)
+    if _goes_to_second(exchange, attempt.replica, now):
+        return
     if exchange.streaming_response is not None:
         if not exchange.goes_on(attempt.replica, never_sent, failure):
             local_reply.break_off(exchange, failure)
@@ -247,16 +369,47 @@ def fail(
                 tried = (*tried, attempt.replica)
         # After a lost connection the retry does not use another idle one.
         exchange.retry(pool, now, failure, tried, fresh=not exchange.repeatable, dropped_by=dropped_by)
-    else:
+    elif not exchange.falls_back(_cause_of(outcome), now, (*exchange.tried, attempt.replica)):
         local_reply.send_local_reply(exchange, failure)
+
+
+def _cause_of(outcome: Outcome) -> FallbackCause:
+    """What a request falls back for whose attempt has failed so. A time limit after which it is not sent to
+    another replica is mostly that for the first byte of a stream."""
+    return "first_token" if outcome is Outcome.TIMEOUT else "replicas_failed"
+
+
+def drop(exchange: AttemptOwner, attempt: Attempt, outcome: Outcome, complete: bool, now: float) -> None:
+    """Do not forward the response that has come."""
+    if not complete:
+        # Reading the rest would make the client wait for a response that is not forwarded.
+        attempt.first_byte(now)
+        exchange.drop_upstream()
+    exchange.take_attempt()
+    attempt.settle(outcome, now, at_once=complete)
+
+
+def _goes_to_second(exchange: AttemptOwner, failed: Replica, now: float) -> bool:
+    """The attempt has failed, and is settled. Whether the second one is the request's from now on."""
+    second = exchange.second
+    if second is None:
+        return False
+    if timeouts.no_time_left(exchange, now):
+        second.give_up("cancelled", now)
+        return False
+    exchange.not_again(failed, False)
+    second.take_over(now)
+    return True
 
 
 def _has_retries_left(exchange: AttemptOwner, never_sent: bool = False) -> bool:
     """``never_sent``: after an attempt that reached no replica, which is counted already."""
     if never_sent:
-        untried = len(exchange.pool.replicas) - len(exchange.tried) - 1  # type: ignore[union-attr]
+        before = exchange.fallen_back
+        tried = len(exchange.tried) - (0 if before is None else before.tried)
+        untried = len(exchange.pool.replicas) - tried - 1  # type: ignore[union-attr]
         return exchange.never_sent <= MAX_NEVER_SENT and untried > 0
-    return len(exchange.tried) - exchange.never_sent < MAX_RETRIES
+    return exchange.extra_attempts < MAX_EXTRA_ATTEMPTS
 
 
 def _another_may_try(exchange: AttemptOwner, tried: tuple[Replica, ...], now: float) -> bool:

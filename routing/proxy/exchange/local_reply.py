@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
+from routing.contract.policy import FallbackCause
 from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
@@ -19,6 +20,10 @@ from routing.proxy.exchange.state import Ending, ExchangeState
 _CHALLENGE = b'\r\nWWW-Authenticate: Bearer realm="switchyard"'
 _CHALLENGE_ANEW = _CHALLENGE + b', error="invalid_token"'
 """RFC 6750 §3: the challenge to a request without a key, and to one with an unknown key."""
+
+CLIENT_TIMEOUT = "request_timeout"
+_NO_PLACE = ("queue_", "memory_", "busy")
+"""How the codes of rejections begin where replicas are eligible."""
 
 
 def record_completion(
@@ -64,8 +69,11 @@ def _settle_quota(exchange: ExchangeState) -> None:
 
 def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
     """Respond instead of a replica, in the format of the client's protocol. A response that has begun, and
-    was to go on elsewhere, is broken off."""
-    if exchange.streaming_response is not None:
+    waits to go on elsewhere, is broken off."""
+    response, pool = exchange.streaming_response, exchange.pool
+    if response is not None:
+        if pool is not None:
+            response.give_up("no_time" if failure.code == CLIENT_TIMEOUT else "no_place", pool.counters)
         break_off(exchange, failure)
         return
     client, head = exchange.client, exchange.head
@@ -111,7 +119,7 @@ def break_off(exchange: ExchangeState, failure: LocalReply) -> None:
     assert response is not None
     request_id = exchange.request_id.decode("latin-1")
     last = response.broken_off(failure.status, failure.code, failure.message, request_id)
-    record_completion(exchange, "cut", failed=not response.is_tunnel, code=failure.code)
+    record_completion(exchange, "cut", failed=failure.is_error and not response.is_tunnel, code=failure.code)
     if last:
         client.write(last)
     if last and response.chunks:
@@ -137,7 +145,7 @@ def client_protocol(exchange: ExchangeState) -> str:
 def reply_client_timeout(exchange: ExchangeState) -> None:
     """Reply after the client's own time limit has passed. That says nothing about replica or fleet."""
     words = f"the request's own time limit of {exchange.head.time_limit_s:g} s has passed"
-    failure = LocalReply(504, "request_timeout", words)
+    failure = LocalReply(504, CLIENT_TIMEOUT, words)
     failure.is_error = failure.is_answer = False
     if exchange.pool is not None:
         exchange.pool.counters.cancelled += 1
@@ -156,15 +164,24 @@ def refuse(exchange: ExchangeState, error: RoutingError) -> None:
 
 
 def reply_no_replica(exchange: ExchangeState, refusal: Rejection, failure: LocalReply | None) -> None:
-    """Reply if the pool has no replica for the request (any more). ``failure``: the reply after the attempt
-    before, which says more."""
+    """Reply if the pool has no replica for the request (any more), and no other fleet takes it. ``failure``:
+    the reply after the attempt before, which says more."""
     assert exchange.pool is not None
+    if exchange.falls_back(cause_of(refusal, failure), monotonic(), exchange.tried):
+        return
     if exchange.pinned is not None:
         failure = LocalReply(*sticky_errors.sticky_error(refusal, exchange.pinned.only_finishes))
     elif failure is None:
         _count(exchange.pool.counters, refusal.code)
         failure = LocalReply(refusal.status, refusal.code, refusal.message, refusal.retry_after_s or 0.0)
     send_local_reply(exchange, failure)
+
+
+def cause_of(refusal: Rejection, failure: LocalReply | None) -> FallbackCause:
+    """What such a request falls back for. ``failure``: as above."""
+    if failure is not None:
+        return "replicas_failed"
+    return "no_place" if refusal.code.startswith(_NO_PLACE) else "no_eligible_replica"
 
 
 def _count(counters: FleetCounters, code: str) -> None:

@@ -30,6 +30,12 @@ def named(exchange: ExchangeState, pool: Pool) -> Adapters:
     return found
 
 
+def forget(exchange: ExchangeState) -> None:
+    """The request goes to another fleet."""
+    if hasattr(exchange, "named_adapters"):
+        del exchange.named_adapters
+
+
 def limited(exchange: ExchangeState, pool: Pool) -> Adapters:
     """Those of them that not every replica serves, as the table is now."""
     replicas = pool.adapter_replicas

@@ -7,11 +7,12 @@ disconnects. Meanwhile it has no attempt, so it counts at no replica.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.admission.ticket import Ticket
 from routing.balancing.attempt.attempt import Attempt
-from routing.balancing.attempt.stated_work import own_estimate
 from routing.balancing.pool.adapter_replicas import in_words
 from routing.balancing.pool.pool import ANY_SLOT, DEQUEUED, NEW, Pool
 from routing.balancing.replica.client_source import client_number
@@ -20,11 +21,14 @@ from routing.contract.priority import PRIORITIES
 from routing.contract.trusted_proxies import client_group
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import affinity_key, local_reply, needed_adapters, timeouts
+from routing.proxy.exchange.continuation.continuable_response import ContinuableResponse
+from routing.proxy.exchange.continuation.targets import unfit
 from routing.proxy.exchange.state import ExchangeState
 
 _FIELD = b"\r\nx-switchyard-priority:"
 
-SAY_WHY = ("fleet_cold", "memory_short")
+COLD = "fleet_cold"
+SAY_WHY = (COLD, "memory_short")
 """Something other than a slot is missing: a request that times out gets this as the reason."""
 
 OnAdmitted = Callable[[Attempt, float], None]
@@ -61,16 +65,21 @@ class QueuedRequest:
         turn = DEQUEUED if patient else ANY_SLOT
         since, due = self.ticket.since, timeouts.due(exchange, pool)
         work, pinned, tried = exchange.work, exchange.pinned, exchange.tried
+        key, stated = self._key, exchange.own_work is not None
+        response = exchange.streaming_response
+        if isinstance(response, ContinuableResponse):
+            # Replicas may have come, and trials may have failed, since it began to wait.
+            tried = unfit(pool, response.version, response.failed_at, response.call)
         adapters = needed_adapters.named(exchange, pool)
         if self._dropped_by is not None:
             tried = excluded(exchange, pool, self._dropped_by, now, DEQUEUED)
 
         def begin() -> Attempt | Rejection:
             if pinned is not None:
-                return pool.begin_pinned(pinned, work, now, turn, since)
+                return pool.begin_pinned(pinned, work, now, turn, since, stated)
             if adapters:
-                return pool.begin_for_adapters(adapters, work, now, tried, turn, since, self._key, due)
-            return pool.begin(work, now, tried, turn, since, self._key, due)
+                return pool.begin_for_adapters(adapters, work, now, tried, turn, since, key, due, stated)
+            return pool.begin(work, now, tried, turn, since, key, due, stated)
 
         found = pool.admission.look(self.ticket, begin)
         if isinstance(found, Rejection):
@@ -121,9 +130,10 @@ class QueuedRequest:
         self._pool.admission.leave(self.ticket)
 
     def _answer(self, code: str, words: str, retry_after_s: float) -> None:
-        local_reply.send_local_reply(
-            self._exchange, self._failure or LocalReply(503, code, words, retry_after_s)
-        )
+        exchange, cause = self._exchange, local_reply.cause_of(self._refusal, self._failure)
+        if exchange.falls_back(cause, monotonic(), exchange.tried):
+            return
+        local_reply.send_local_reply(exchange, self._failure or LocalReply(503, code, words, retry_after_s))
 
 
 def excluded(
@@ -147,29 +157,35 @@ def enqueue(
     now: float,
 ) -> None:
     """Queue the request, if waiting helps and the client still waits. Else reply; also if the queue is full,
-    or the request would be served too late."""
+    or the request would be served too late. Where another fleet stands by, no request waits for a replica
+    that is still loading."""
     if timeouts.client_gave_up(exchange, now):
         local_reply.reply_client_timeout(exchange)
         return
     if not refusal.max_wait_s:
         local_reply.reply_no_replica(exchange, refusal, failure)
         return
+    if refusal.code == COLD and exchange.falls_back("no_eligible_replica", now, exchange.tried):
+        return
     head = exchange.head
     deadline = min(now + refusal.max_wait_s, exchange.started + pool.policy.timeouts.total_s)
-    if head.time_limit_s:
-        deadline = min(deadline, exchange.started + head.time_limit_s)
+    client_s = exchange.started + head.time_limit_s if head.time_limit_s else inf
+    deadline = min(deadline, client_s)
     waiting = QueuedRequest(exchange, pool, refusal, failure, dropped_by, start)
     since = min(exchange.started, now)
     work = pool.speed.estimated(exchange.work)
     adapters = () if exchange.pinned is not None else needed_adapters.limited(exchange, pool)
     particular = bool(exchange.tried or adapters) or exchange.pinned is not None
-    client, charge = turns_of(exchange), pool.charge(own_estimate(exchange.work)) / exchange.weight()
+    client, charge = turns_of(exchange), pool.charge(exchange.estimated_work) / exchange.weight()
     waiting.ticket = Ticket(
         waiting, request_rank(exchange), since, deadline, work, particular, client, charge, adapters
     )
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.wait_for(waiting)
+        return
+    is_late = refused.code == "queue_late" and deadline == client_s
+    if is_late and exchange.falls_back("deadline", now, exchange.tried):
         return
     if refusal.code in SAY_WHY:
         words = f"{refused.message}; {refusal.message}"

@@ -2,11 +2,11 @@
 connection is open, then forwarded piece by piece (streaming)."""
 
 from collections.abc import Callable
+from io import BytesIO
 
 from routing.http.chunked import LAST_CHUNK, encode_chunk
 from routing.proxy.errors import RoutingError
 
-COPIED_BYTES = 65_536
 HELD_BYTES = 65_536
 """Bytes buffered while a connection is being opened. With more the client is paused (backpressure)."""
 
@@ -29,8 +29,8 @@ class RequestBodyBuffer:
         self.chunked = chunked
         """Whether its length is not known in advance, so that it is forwarded in chunks."""
         self.complete = False
-        # One bytearray: a body may come in pieces of two bytes, and a list of those would take much memory.
-        self._held = bytearray(piece)
+        # One buffer: a body may come in pieces of two bytes, and a list of those would take much memory.
+        self._held = _buffer_of(piece)
         self.head_s = head_s
         """Seconds that the request's head took, if it came in pieces."""
         self.guard: Callable[[bytes, bool], RoutingError | None] | None = None
@@ -43,31 +43,37 @@ class RequestBodyBuffer:
         """How many bytes longer (or shorter) it is than the client's Content-Length."""
 
     def add(self, piece: bytes, complete: bool) -> None:
-        self._held += piece
+        self._held.write(piece)
         self.complete = complete
 
     @property
     def held(self) -> int:
         """Bytes collected and not yet taken."""
-        return len(self._held)
+        return self._held.tell()
 
     def take(self) -> bytes:
-        """Everything collected. A large body is not copied: it is the buffer itself, which nobody changes any
-        more."""
-        body, self._held = self._held, bytearray()
-        return bytes(body) if len(body) < COPIED_BYTES else body  # type: ignore[return-value]
+        """Everything collected, which is not copied."""
+        body, self._held = self._held.getvalue(), BytesIO()
+        return body
 
     def peek(self) -> bytes:
         """Everything collected, without taking it."""
-        return bytes(self._held)
+        return self._held.getvalue()
 
     def replace(self, text: bytes) -> None:
         """Forward this instead of what was collected."""
         self.grown += len(text) - self.held
-        self._held = bytearray(text)
+        self._held = _buffer_of(text)
 
     def framed(self, piece: bytes) -> bytes:
         """A piece as it goes upstream; the last one ends the body."""
         if not self.chunked:
             return piece
         return (encode_chunk(piece) if piece else b"") + (LAST_CHUNK if self.complete else b"")
+
+
+def _buffer_of(text: bytes) -> BytesIO:
+    """One that is written on after ``text``."""
+    buffer = BytesIO()
+    buffer.write(text)
+    return buffer

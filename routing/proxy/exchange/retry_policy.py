@@ -25,8 +25,8 @@ from routing.contract.policy import ReplaySafe, Retries
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 
-MAX_RETRIES = 2
-"""After attempts that have sent the request."""
+MAX_EXTRA_ATTEMPTS = 2
+"""Of one request, besides its first that was sent: retries, a second replica and continuations together."""
 MAX_NEVER_SENT = 10
 """After attempts that reached no replica. Where most of a fleet has just died, the first requests come upon
 several of those."""
@@ -72,6 +72,12 @@ def retry_reason(request: RequestHead, answer: ResponseHead, protocol: str, poli
     return reason if replay_is_safe(request, protocol, policy.replay_safe) else ""
 
 
+def is_answer(status: int, policy: Retries) -> bool:
+    """Whether a response with this status ends a request of which another attempt is under way: it is no
+    failure of the replica."""
+    return status < 500 and status not in (404, 408, 429) and status not in policy.statuses
+
+
 def is_second_server_error(reason: str, before: bytes) -> bool:
     """Whether this is a 500, and the request was retried for one. ``before``: the fields of its retries."""
     return reason == "status_500" and before.find(b"status_500") >= 0
@@ -97,7 +103,14 @@ def outcome_of(head: ResponseHead) -> Outcome:
 
 
 def add_retry_fields(before: bytes, code: str) -> bytes:
-    """The header fields for one more retry. ``before``: the fields for the retries before."""
-    count, _, reasons = before.removeprefix(_RETRIES).partition(_REASON)
+    """The header fields for one more retry. ``before``: the fields for the retries before, behind others."""
+    others, _, retries = before.partition(_RETRIES)
+    count, _, reasons = retries.partition(_REASON)
     reasons = reasons + b", " + code.encode() if reasons else code.encode()
-    return b"%b%d%b%b" % (_RETRIES, int(count or 0) + 1, _REASON, reasons)
+    return b"%b%b%d%b%b" % (others, _RETRIES, int(count or 0) + 1, _REASON, reasons)
+
+
+def add_fallback_fields(before: bytes, fields: bytes) -> bytes:
+    """The same with the fields of a fallback, in place of those of the fallback before."""
+    _, found, retries = before.partition(_RETRIES)
+    return fields + found + retries

@@ -6,7 +6,9 @@ default fleet gets it. Names outside the body come first, so that such a request
 read.
 """
 
-from copy import copy
+from __future__ import annotations
+
+from typing import Final
 
 from routing.contract.matches import MatchIndex
 from routing.http.request_head import RequestHead
@@ -20,31 +22,44 @@ from routing.protocols import (
 from routing.protocols.errors import BARE_PATHS, protocol_of_path
 from routing.protocols.open_inference_server import ServerQuery
 
-NAMED, IN_BODY, DEFAULT, LOCAL, LOOP, STICKY, OF_SERVER, AMBIGUOUS = range(8)
+NAMED: Final = 0
+IN_BODY: Final = 1
+DEFAULT: Final = 2
+LOCAL: Final = 3
+LOOP: Final = 4
+STICKY: Final = 5
+OF_SERVER: Final = 6
+AMBIGUOUS: Final = 7
 
-_FLEETS = b"/fleets/"
-_MODELS = b"/v1/models"
+_FLEETS: Final = b"/fleets/"
+_MODELS: Final = b"/v1/models"
+_MOST: Final = 1024
+_LONGEST: Final = 256
+"""Cached targets, and bytes of each."""
+
+
+_FIELDS: Final = (
+    "bare",
+    "by_name",
+    "kind",
+    "name",
+    "opens",
+    "protocol",
+    "result_mark",
+    "server_query",
+    "stateless",
+    "sticky_id",
+    "target",
+    "v2",
+)
 
 
 class RequestRoute:
     """Where to look for the fleet, and what is forwarded."""
 
-    __slots__ = (
-        "bare",
-        "by_name",
-        "kind",
-        "name",
-        "opens",
-        "protocol",
-        "result_mark",
-        "server_query",
-        "stateless",
-        "sticky_id",
-        "target",
-        "v2",
-    )
+    __slots__ = _FIELDS
 
-    def __init__(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None = None) -> None:
+    def __init__(self, target: bytes) -> None:
         self.kind = DEFAULT
         self.name = ""
         """A name of a fleet, an alias or an adapter."""
@@ -54,8 +69,8 @@ class RequestRoute:
         """Whether the path is a known one outside ``/v1/``, which may mean something else elsewhere."""
         self.v2 = False
         """Whether the path has the model's name, which is replaced by the one that replicas expect."""
-        self.target = head.target
-        self.protocol = protocol_of_path(head.target)
+        self.target = target
+        self.protocol = protocol_of_path(target)
         """The client's protocol, most likely: for errors while no fleet is known."""
         self.server_query: ServerQuery | None = None
         """What a path of the Open Inference Protocol asks of a server: of the proxy if the kind is ``LOCAL``,
@@ -69,6 +84,9 @@ class RequestRoute:
         """What the body of an answer has in it (:mod:`routing.protocols.answer_shape`)."""
         self.sticky_id = ""
         """Id of a stored response (or conversation) in the path; empty: none."""
+
+    def find(self, head: RequestHead, via_name: bytes, matches: MatchIndex | None) -> RequestRoute:
+        """Itself, filled in from the head."""
         if head.via is not None and _was_here(head.via, via_name):
             self.kind = LOOP
         elif head.method == b"OPTIONS" and (head.target == b"*" or head.max_forwards == 0):
@@ -83,11 +101,19 @@ class RequestRoute:
                 self._find_sticky(head.method)
             elif self.protocol == "open-inference" and self.by_name:
                 self._find_query_of_fleet(head.method)
+        return self
+
+    def copy(self) -> RequestRoute:
+        """Another one, of which parts are to be changed."""
+        other = RequestRoute(self.target)
+        for name in _FIELDS:
+            setattr(other, name, getattr(self, name))
+        return other
 
     def _find_sticky(self, method: bytes) -> None:
         sticky_id = openai_responses.id_in_path(method, self.target)
         if sticky_id is not None:
-            self.stateless = copy(self)
+            self.stateless = self.copy()
             self.sticky_id = sticky_id
             self.kind = STICKY
 
@@ -161,8 +187,6 @@ class RouteCache:
 
     __slots__ = ("_by_target", "_via_name", "matches")
 
-    MOST, LONGEST = 1024, 256
-
     def __init__(self, via_name: bytes, matches: MatchIndex | None = None) -> None:
         self._via_name = via_name
         self.matches = matches
@@ -170,13 +194,14 @@ class RouteCache:
 
     def route_of(self, head: RequestHead) -> RequestRoute:
         if self.matches is not None:
-            return RequestRoute(head, self._via_name, self.matches)
+            return RequestRoute(head.target).find(head, self._via_name, self.matches)
         target = head.target
-        if not (head.plain and head.fleet is None and head.method == b"POST" and len(target) < self.LONGEST):
-            return RequestRoute(head, self._via_name)
+        if not (head.plain and head.fleet is None and head.method == b"POST" and len(target) < _LONGEST):
+            return RequestRoute(target).find(head, self._via_name, None)
         route = self._by_target.get(target)
         if route is None:
-            if len(self._by_target) >= self.MOST:
+            if len(self._by_target) >= _MOST:
                 self._by_target.clear()
-            route = self._by_target[target] = RequestRoute(head, self._via_name)
+            route = RequestRoute(target).find(head, self._via_name, None)
+            self._by_target[target] = route
         return route

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
+from typing import Final
 
-from routing.balancing.attempt.stated_work import StatedWork
 from routing.balancing.pool.pool import Pool
 from routing.balancing.pool.table import Table
 from routing.http.request_head import RequestHead
@@ -30,10 +30,12 @@ from routing.proxy.limits.request_limits import set_body_limits, too_large
 DefaultFleet = Callable[[], Pool | None]
 """Returns the fleet for requests of this caller that name none. Called only if the request names none."""
 
-WORTH_COLLECTING_BYTES = 65_536
+WORTH_COLLECTING_BYTES: Final = 65_536
 """A body up to this size comes in a few segments. A larger one is streamed once its fleet is known."""
-BUSY_RETRY_S = 1.0
-_NAME_IT_OUTSIDE = "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
+BUSY_RETRY_S: Final = 1.0
+_NAME_IT_OUTSIDE: Final = (
+    "name the fleet in the path (/fleets/{name}/v1/…) or in the field X-Switchyard-Fleet"
+)
 
 
 def receive(exchange: ExchangeState, body: bytes, complete: bool) -> None:
@@ -87,6 +89,17 @@ def replace_body(exchange: ExchangeState, body: bytes) -> None:
     exchange.body_bytes = body
 
 
+def readdress(exchange: ExchangeState, head: RequestHead, body: bytes, model: str) -> None:
+    """The same request, in the words of another fleet. ``model``: as the body names it now, if it was read
+    for that before."""
+    exchange.head = head
+    exchange.body_bytes = body
+    if exchange.model:
+        exchange.model = model
+    affinity_key.forget(exchange)
+    needed_adapters.forget(exchange)
+
+
 def body_sent(exchange: ExchangeState) -> None:
     """The connection to the replica has taken more of the body, or no copy is kept any more: release what was
     counted, as far as nothing is held."""
@@ -121,8 +134,12 @@ def use_stated_work(exchange: ExchangeState, pool: Pool, now: float) -> None:
     memory: who states too little would crash a server."""
     stated = exchange.head.work
     assert stated is not None
-    if not pool.reserves_memory(now):
-        exchange.work = StatedWork(stated, exchange.work)
+    # In another fleet it may have been used before.
+    own = exchange.estimated_work
+    if pool.reserves_memory(now):
+        exchange.work, exchange.own_work = own, None
+    else:
+        exchange.work, exchange.own_work = stated, own
 
 
 def is_worth_collecting(protocol: str, head: RequestHead) -> bool:

@@ -29,15 +29,16 @@ def tail_of(mark: bytes, protocol: str, status: int, block: bytes, chunks: bool)
 class SentTail:
     """Of one stream. It is fed what is sent, in order."""
 
-    __slots__ = ("_block", "_chunks", "_cut", "_pieces", "_shorten_at", "mark")
+    __slots__ = ("_block", "_chunks", "_cut", "_most", "_pieces", "_shorten_at", "mark")
 
-    def __init__(self, mark: bytes, block: bytes, chunks: bool) -> None:
+    def __init__(self, mark: bytes, block: bytes, chunks: bool, most: int = _SHORTEN_AT) -> None:
+        """``most``: pieces that are kept before it is shortened."""
         self.mark = mark
         self._block = block
         self._chunks = chunks
         self._pieces: list[bytes] = []
         self._cut = False
-        self._shorten_at = _SHORTEN_AT
+        self._shorten_at = self._most = most
 
     def keep(self, piece: bytes) -> None:
         """The next bytes; if the stream is sent in chunks, these are whole chunks."""
@@ -90,4 +91,4 @@ class SentTail:
                 break
         if len(pieces[0]) > _LARGE:
             pieces[0] = self._tail_of(pieces[0])
-        self._shorten_at = max(_SHORTEN_AT, 2 * len(pieces))
+        self._shorten_at = max(self._most, 2 * len(pieces))

@@ -22,38 +22,44 @@ Each field has one writer, a module of this package. Other modules call a functi
 ====================== ===================================================================
 writer                 fields
 ====================== ===================================================================
-exchange               client, head, proxy, request_id, started, trace: as it is made
-router                 body_bytes, body_charge, model, stream, upload, work
+exchange               client, proxy, request_id, started, trace: as it is made
+router                 body_bytes, body_charge, head, model, own_work, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
 needed_adapters        named_adapters
-upstream_exchange      attempt, cancel_connecting, never_sent, pool, progressed_at, repeatable,
-                       retry_fields, streaming_response, tried, upstream
+held_beginning         held
+upstream_exchange      attempt, cancel_connecting, extra_attempts, fallen, informed, never_sent, pool,
+                       progressed_at, repeatable, retry_fields, second, streaming_response, tried, upstream
+second_attempt         second_timer, second_noted, second_silent
 state                  waiting
 authenticated_exchange quota
 access_record          record
 ====================== ===================================================================
 
 What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
-:class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``key`` and
-``named_adapters``.
+:class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``fallen``,
+``informed``, ``key``, ``named_adapters`` and those of ``second_attempt``.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Literal, Protocol
 
 from routing.balancing.pool.pinned_replica import PinnedReplica
 from routing.balancing.pool.pool import Attempt, Pool
 from routing.balancing.replica.state import Replica
+from routing.contract.policy import FallbackCause
 from routing.contract.priority import DEFAULT_RANK
 from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
 from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
+from routing.protocols.stream_start import StreamStart
 from routing.proxy.exchange.client_address import client_address
 from routing.proxy.exchange.exchange_context import ExchangeContext
+from routing.proxy.exchange.fallen_back import FallenBack
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.streaming_response import StreamingResponse
 from routing.proxy.limits.body_charge import BodyCharge
@@ -71,9 +77,44 @@ class ExchangeRecord(Protocol):
     def attempt_started(self, attempt: Attempt) -> None:
         """An attempt begins."""
 
+    def second_started(self) -> None:
+        """So does another one, beside it."""
+
+    def second_ended(self, result: str, attempt: Attempt | None = None) -> None:
+        """It has. ``attempt``: it is the request's from now on."""
+
     def completed(self, ending: Ending, code: str = "") -> None:
         """The exchange has ended. Call it before ``client.finish``, which may begin the next exchange.
         ``code``: of the proxy's error."""
+
+
+class SecondInFlight(Protocol):
+    """A second attempt beside ``attempt``. A protocol: :mod:`routing.proxy.exchange.second_attempt`, which
+    implements it, starts attempts, and is above this module."""
+
+    attempt: Attempt
+
+    def check(self, now: float) -> None:
+        """Time passes."""
+
+    def take_over(self, now: float) -> None:
+        """The first attempt has failed, and is settled: this one is the request's from now on."""
+
+    def give_up(self, result: str, now: float) -> None:
+        """It is not needed any more. ``result``: as :class:`routing.contract.telemetry.FleetCounters` has
+        it."""
+
+
+class HeldInFlight(Protocol):
+    """The beginning of a response. :class:`routing.proxy.exchange.held_beginning.HeldBeginning` is one."""
+
+    head: ResponseHead
+    body: bytes
+    start: StreamStart | None
+    until: float
+
+    def give_up_kept(self) -> None:
+        """Its memory is wanted."""
 
 
 class Cancellable(Protocol):
@@ -92,11 +133,16 @@ class ExchangeState:
         "body_charge",
         "cancel_connecting",
         "client",
+        "extra_attempts",
+        "fallen",
         "head",
+        "held",
+        "informed",
         "key",
         "model",
         "named_adapters",
         "never_sent",
+        "own_work",
         "pinned",
         "pool",
         "progressed_at",
@@ -106,6 +152,10 @@ class ExchangeState:
         "repeatable",
         "request_id",
         "retry_fields",
+        "second",
+        "second_noted",
+        "second_silent",
+        "second_timer",
         "started",
         "stream",
         "streaming_response",
@@ -145,8 +195,11 @@ class ExchangeState:
     """That a JSON body or a form names, as it is forwarded; empty: it was not read for that."""
 
     work: float
-    """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response. A
-    :class:`routing.balancing.attempt.stated_work.StatedWork` where its client has stated it."""
+    """Estimated units; 0: no estimate; below 0: the absolute value is the estimate without the response. What
+    its client has stated, where :attr:`own_work` is set."""
+
+    own_work: float | None
+    """The proxy's own estimate, where ``work`` is what the client has stated; ``None``: ``work`` is it."""
 
     pinned: PinnedReplica | None
     """The only replica that can serve it; ``None``: any of the fleet can."""
@@ -174,6 +227,31 @@ class ExchangeState:
     never_sent: int
     """How many attempts reached no replica: those were refused, not sent to."""
 
+    extra_attempts: int
+    """How many attempts there were besides the first, without those that reached no replica."""
+
+    held: HeldInFlight | None
+    """What has come of the response to ``attempt``, as long as it is held back; ``None``: nothing is."""
+
+    second: SecondInFlight | None
+    """Beside ``attempt``, to the same request; ``None``: there is none (any more)."""
+
+    second_timer: TimerHandle | None
+    """Until ``attempt`` is late. Only :mod:`routing.proxy.exchange.second_attempt` reads it and the next:
+    they are unset until a request is nearly late."""
+
+    second_noted: bool
+    """Whether it was counted that it was late, and was not sent to a second replica."""
+
+    second_silent: bool
+    """Whether another fleet was asked, because nothing had come from the replicas."""
+
+    fallen: FallenBack
+    """Unset until another fleet than the one that was asked serves the request. Read :attr:`fallen_back`."""
+
+    informed: bool
+    """Unset until the client has had an informational response. Read :attr:`was_informed`."""
+
     retry_fields: bytes
     """Header fields for the client: how often and why the request was retried, each preceded by CRLF."""
 
@@ -193,6 +271,31 @@ class ExchangeState:
 
     record: ExchangeRecord | None
     """Set if there is an access log, until the exchange has ended."""
+
+    @property
+    def fallen_back(self) -> FallenBack | None:
+        """Where the request came from; ``None``: the fleet that was asked serves it."""
+        # Unset, not even None, until then: other requests spend no time on it.
+        return getattr(self, "fallen", None)
+
+    @property
+    def estimated_work(self) -> float:
+        """The proxy's own estimate of the request's work, whatever its client has stated."""
+        return self.work if self.own_work is None else self.own_work
+
+    @property
+    def was_informed(self) -> bool:
+        """Whether the client has had an informational response."""
+        return getattr(self, "informed", False)
+
+    def falls_back(self, cause: FallbackCause, now: float, tried: tuple[Replica, ...]) -> bool:
+        """Whether another fleet serves the request from now on. ``tried``: the replicas that have had it."""
+        raise NotImplementedError
+
+    @property
+    def nothing_sent(self) -> bool:
+        """Whether the client has got nothing of any response yet, so that another replica may be asked."""
+        return self.streaming_response is None
 
     def wait_for(self, waiting: Cancellable) -> None:
         """Wait for a slot or a lookup. Until then there is no attempt."""

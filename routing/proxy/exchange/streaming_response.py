@@ -1,5 +1,7 @@
 """Streaming response: one that does not come in one piece; its framing for the client, and its tokens."""
 
+from typing import Final
+
 from routing.balancing.attempt.outcome import Outcome
 from routing.contract.telemetry import FleetCounters
 from routing.http.chunked import LAST_CHUNK, decode_chunks, encode_chunk
@@ -8,13 +10,16 @@ from routing.protocols import openai
 from routing.protocols.answer_shape import UNJUDGED, BodyInPieces, EventStream
 from routing.protocols.stream_end import StreamEnd
 from routing.protocols.stream_error import error_event
+from routing.protocols.stream_start import MAY_BE_IDLE, Start, StreamStart, is_idle
 from routing.protocols.web_socket import FrameReader, usage_of
 from routing.proxy.exchange.sent_tail import SentTail, tail_of
 
-_CLOSE = b"\r\nConnection: close"
-_CHUNKED = b"\r\nTransfer-Encoding: chunked"
-_END = b"\r\n\r\n"
-_TOLD = (StreamEnd.DONE, StreamEnd.ERROR)
+_CLOSE: Final = b"\r\nConnection: close"
+_CHUNKED: Final = b"\r\nTransfer-Encoding: chunked"
+_END: Final = b"\r\n\r\n"
+_SIZE_LINE: Final = 20
+"""Bytes that a chunk's size, its line end and the next byte have at most."""
+_TOLD: Final = (StreamEnd.DONE, StreamEnd.ERROR)
 
 
 class StreamingResponse:
@@ -32,6 +37,7 @@ class StreamingResponse:
         "outcome",
         "passes_chunks",
         "sent",
+        "start",
         "uncounted_chunks",
         "watched",
     )
@@ -74,6 +80,8 @@ class StreamingResponse:
                 self.sent = tail_of(mark, protocol, head.status, head.block, self.chunks)
         elif protocol == "open-inference" and b"text/event-stream" in head.block:
             self._tokens = openai.StreamTokenCounter(closing=0)
+        self.start: StreamStart | None = None
+        """Reads a stream that has no content yet; ``None``: it has, or it is no stream of a known call."""
         self.watched: BodyInPieces | EventStream | None = None
         """Reads along, to see whether it is an answer of its protocol; ``None``: that is not asked."""
         self.uncounted_chunks: list[bytes] = []
@@ -84,6 +92,25 @@ class StreamingResponse:
         if self.watched is not None and self.watched.reads_on:
             self.watched.feed(piece)
         return self._tokens.feed(piece) if self._tokens is not None else 0
+
+    def tells(self, piece: bytes) -> bool:
+        """Whether these bytes are more of the answer: in a stream of events, comments are not, nor is what
+        comes before there is content. To be asked once of each piece, in order."""
+        if self.start is not None:
+            if self.start.feed(piece) is Start.NOTHING:
+                return False
+            self.start = None
+            return True
+        return self.sent is None or not is_idle(piece)
+
+    def has_told(self) -> bool:
+        """The same of the chunks in ``uncounted_chunks``, of which there are some."""
+        return self.sent is None or not all(map(_is_idle_chunk, reversed(self.uncounted_chunks)))
+
+    def is_truncated(self, last: bytes) -> bool:
+        """Whether a stream that has ended well in HTTP has not ended as its protocol does. ``last``: what
+        came with its end."""
+        return self.sent is not None and self.sent.end(last) is StreamEnd.TRUNCATED
 
     def count_sent(self, piece: bytes) -> None:
         """Bytes of the client, in a tunnel."""
@@ -128,6 +155,9 @@ class StreamingResponse:
             return b""
         return self.framed(error_event(sent.mark, status, code, words, request_id, sent.text()), False)
 
+    def give_up(self, cause: str, counters: FleetCounters) -> None:
+        """It was to go on elsewhere, and does not, for this cause."""
+
     def ended(self) -> None:
         """Its exchange has ended."""
 
@@ -138,6 +168,12 @@ class StreamingResponse:
         if self.sent is not None and piece:
             self.sent.keep(piece)
         return piece + LAST_CHUNK if complete and self.chunks else piece
+
+
+def _is_idle_chunk(chunks: bytes) -> bool:
+    """Of whole chunks."""
+    begin = chunks.find(b"\n") + 1
+    return chunks[begin : begin + 1] in MAY_BE_IDLE and is_idle(decode_chunks(chunks))
 
 
 class TunnelResponse(StreamingResponse):

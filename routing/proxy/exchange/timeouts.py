@@ -50,7 +50,8 @@ def check_interval_s(exchange: ExchangeState) -> float:
     """Seconds until the next check of a response that has begun."""
     assert exchange.pool is not None
     limits = exchange.pool.policy.timeouts
-    is_short = exchange.head.time_limit_s > 0 or min(limits.idle_s, limits.total_s) < SHORT_S
+    shortest_s = min(limits.idle_s, limits.total_s, limits.first_byte_s)
+    is_short = exchange.head.time_limit_s > 0 or shortest_s < SHORT_S
     return 0.0 if is_short else LOOK_AT_STREAM_S
 
 
@@ -68,11 +69,19 @@ def exceeded(exchange: ExchangeState, now: float) -> ExceededTimeout | None:
             why = exchange.proxy.endpoint(exchange.attempt.replica).waits_for
             return ExceededTimeout(f"no connection within {limits.connect_s:g} s{why}", False)
     elif response is not None:
-        if still > limits.idle_s and not exchange.client.write_paused:
+        if response.start is not None and exchange.stream:
+            if still > limits.first_byte_s and not exchange.client.write_paused:
+                return ExceededTimeout(f"the replica sent no content for {limits.first_byte_s:g} s", True)
+        elif still > limits.idle_s and not exchange.client.write_paused:
             return ExceededTimeout(f"the replica stopped sending for {limits.idle_s:g} s", True)
     elif exchange.upload is None or exchange.upload.complete:
-        if exchange.stream and still > limits.first_byte_s:
-            return ExceededTimeout(f"the replica sent nothing for {limits.first_byte_s:g} s", True)
+        if exchange.held is not None and exchange.held.start is None:
+            if still > limits.idle_s:
+                return ExceededTimeout(f"the replica stopped sending for {limits.idle_s:g} s", False)
+        elif exchange.stream and still > limits.first_byte_s:
+            what = "nothing" if exchange.held is None else "no content"
+            final = exchange.held is None and 504 not in exchange.pool.policy.retries.statuses
+            return ExceededTimeout(f"the replica sent {what} for {limits.first_byte_s:g} s", final)
     elif still > limits.idle_s and exchange.upstream is not None and exchange.upstream.write_paused:
         return ExceededTimeout(f"the replica read nothing of the request for {limits.idle_s:g} s", True)
     return None

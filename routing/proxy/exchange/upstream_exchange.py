@@ -7,16 +7,18 @@ or sends a local reply. A response that comes in one piece is completed in one s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from functools import partial
 from time import monotonic
+from typing import Final
 
 from routing.balancing.admission.rejection import Rejection
 from routing.balancing.attempt.attempt import MONITORED, Attempt
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.attempt.stated_work import StatedWork
 from routing.balancing.attempt.tunnel import TunnelAttempt
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
+from routing.contract.policy import FallbackCause
 from routing.contract.sketch import bucket_of
 from routing.http.chunked import LAST_CHUNK, encode_chunk
 from routing.http.response_handler import Passthrough
@@ -24,6 +26,7 @@ from routing.http.response_head import ResponseHead
 from routing.http.upstream_connection import UpstreamConnection
 from routing.http.upstream_pool import ADDRESS_DENIED, LOCAL_ERROR, NOT_VERIFIED
 from routing.protocols import openai
+from routing.protocols.stream_start import StreamStart
 from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import (
     affinity_key,
@@ -31,7 +34,9 @@ from routing.proxy.exchange import (
     broken_stream,
     exposure_guard,
     failed_attempt,
+    held_beginning,
     local_reply,
+    moving,
     queued_request,
     router,
     timeouts,
@@ -40,26 +45,27 @@ from routing.proxy.exchange import (
 from routing.proxy.exchange.continuation import seam
 from routing.proxy.exchange.continuation.continuable_response import ContinuableResponse
 from routing.proxy.exchange.failed_attempt import AttemptOwner
+from routing.proxy.exchange.fallback import refused_request, takeover
+from routing.proxy.exchange.fallen_back import FallbackTarget, FallenBack
 from routing.proxy.exchange.request_body_buffer import RequestBodyBuffer
 from routing.proxy.exchange.request_fingerprint import fingerprint_of
 from routing.proxy.exchange.response_headers import proxied_response
 from routing.proxy.exchange.retry_policy import (
+    add_fallback_fields,
     add_retry_fields,
     outcome_of,
 )
-from routing.proxy.exchange.state import Ending
+from routing.proxy.exchange.route import RequestRoute
+from routing.proxy.exchange.state import Ending, SecondInFlight
 from routing.proxy.exchange.streaming_response import StreamingResponse
-from routing.proxy.exchange.upstream_request import request_bytes
+from routing.proxy.exchange.upstream_request import request_bytes, send_request
 from routing.proxy.limits import request_limits
 from routing.proxy.upstream_endpoint import NO_CREDENTIAL, UpstreamEndpoint
 
-JOINED_BYTES = 65_536
-"""Up to this size a body is written in one piece with its head."""
-
-_SUCCESS = Outcome.SUCCESS
-_CLOSES = b"\r\nConnection: close\r\n\r\n"
-_KEEPS = b"\r\n\r\n"
-_WHY_NOT = {
+_SUCCESS: Final = Outcome.SUCCESS
+_CLOSES: Final = b"\r\nConnection: close\r\n\r\n"
+_KEEPS: Final = b"\r\n\r\n"
+_WHY_NOT: Final = {
     NOT_VERIFIED: "is not verified",
     NO_CREDENTIAL: "gets no requests",
     ADDRESS_DENIED: "gets no requests",
@@ -79,7 +85,8 @@ class UpstreamExchange(AttemptOwner):
         if self.client.head_s:
             request_limits.check_head_time(pool, self.client.head_s)
         head = self.head
-        if not head.route.opens & pool.requires:  # type: ignore[attr-defined]
+        route: RequestRoute = head.route  # type: ignore[assignment]
+        if not route.opens & pool.requires:
             exposure_guard.check(self, pool)
         if head.work is not None:
             router.use_stated_work(self, pool, now)
@@ -106,19 +113,21 @@ class UpstreamExchange(AttemptOwner):
         if found is not None:
             attempt: Attempt | Rejection = found
         elif self.pinned is not None:
-            attempt = pool.begin_pinned(self.pinned, self.work, now)
-        elif pool.reads_requests:
-            attempt = affinity_key.begin(self, pool, now, tried)
+            attempt = pool.begin_pinned(self.pinned, self.work, now, stated=self.own_work is not None)
         elif limit_s or pool.first_token_s:
-            attempt = pool.begin(self.work, now, tried, due=timeouts.due(self, pool))
+            if pool.fallback and takeover.avoids_lateness(self, pool, now):
+                return
+            attempt = affinity_key.begin(self, pool, now, tried)
+        elif pool.reads_requests or self.own_work is not None:
+            attempt = affinity_key.begin(self, pool, now, tried)
         else:
             attempt = pool.begin(self.work, now, tried)
         if isinstance(attempt, Rejection):
             start = partial(self._admitted, pool, failure, fresh)
             queued_request.enqueue(self, pool, attempt, failure, dropped_by, start, now)
             return
-        if head.work is not None and isinstance(self.work, StatedWork):
-            attempt = pool.by_stated_work(attempt, self.work)
+        if self.own_work is not None:
+            attempt = pool.by_stated_work(attempt, self.own_work)
         if failure is not None:
             # If another replica serves the request, the fault was the first replica's.
             attempt.monitor()
@@ -130,13 +139,14 @@ class UpstreamExchange(AttemptOwner):
         if limit_s and not self._is_within_client_timeout(pool, attempt, now):
             return
         if failure is not None:
+            self.extra_attempts += 1
             pool.counters.retries += 1
             self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self.attempt = attempt
         self.progressed_at = now
         if self.record is not None:
             self.record.attempt_started(attempt)
-        endpoint: UpstreamEndpoint = attempt.replica.endpoint  # type: ignore[assignment]
+        endpoint: UpstreamEndpoint | None = attempt.replica.endpoint  # type: ignore[assignment]
         if endpoint is None:
             endpoint = self.proxy.endpoint(attempt.replica)
         upstream = None if fresh else endpoint.pool.acquire()
@@ -187,16 +197,10 @@ class UpstreamExchange(AttemptOwner):
     def _send(self, endpoint: UpstreamEndpoint, upstream: UpstreamConnection) -> None:
         self.upstream = upstream
         upload = self.upload
-        is_head = self.head.method == b"HEAD"
         if upload is None:
-            body = self.body_bytes
-            if len(body) <= JOINED_BYTES:
-                upstream.send(self, request_bytes(self, endpoint, body), is_head, False)
-            else:
-                # The copy for a retry and what the connection has still to take are the same bytes.
-                upstream.send(self, request_bytes(self, endpoint, body, head_alone=True), is_head, False)
-                upstream.send_large(body)
+            send_request(self, self, endpoint, upstream)
             return
+        is_head = self.head.method == b"HEAD"
         self.repeatable = False
         if not upload.complete:
             assert self.attempt is not None
@@ -237,7 +241,7 @@ class UpstreamExchange(AttemptOwner):
 
     def free_retry_copy(self) -> bool:
         upstream = self.upstream
-        if upstream is None or not self.body_bytes or upstream.unsent_bytes:
+        if upstream is None or not self.body_bytes or upstream.unsent_bytes or self.second is not None:
             return False
         self.repeatable = False
         router.drop_body(self)
@@ -249,19 +253,35 @@ class UpstreamExchange(AttemptOwner):
         self.repeatable = False
         if self.head.minor == 1 and self.streaming_response is None:
             self.client.write(head.block + b"\r\n\r\n")
+            self.informed = True
 
     def response(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
         if self.streaming_response is not None:
             self._resume(head, body, complete, now)
             return
-        if head.unusual and head.status >= 400 and failed_attempt.retries_response(self, head, complete, now):
+        if (
+            head.unusual
+            and head.status >= 400
+            and (
+                failed_attempt.retries_response(self, head, complete, now)
+                or refused_request.falls_back(self, head, body, complete, now)
+            )
+        ):
             return
         if not complete:
-            self._begin_streaming(head, body, now)
+            held_beginning.begin(self, head, body, now)
             return
-        attempt, client = self.attempt, self.client
+        attempt, client, pool = self.attempt, self.client, self.pool
         assert attempt is not None
-        if (head.chunked or self.stream) and broken_stream.is_truncated_whole(self, head, body):
+        assert pool is not None
+        if head.chunked or self.stream:
+            if broken_stream.is_truncated_whole(self, head, body):
+                failed_attempt.fail_truncated(self)
+                return
+            if failed_attempt.retries_failure_alone(self, head, body):
+                return
+            self._note_first_token(attempt, now)
+        if body[-1:] != b"}" and broken_stream.is_truncated_object(self, head, body):
             failed_attempt.fail_truncated(self)
             return
         outcome = _SUCCESS
@@ -269,6 +289,8 @@ class UpstreamExchange(AttemptOwner):
             outcome = answer_check.outcome_of_body(self, head, body, now)
             if outcome is not _SUCCESS and failed_attempt.retries_without_result(self, now):
                 return
+        if self.second is not None:
+            self.second.give_up("lost", now)
         if self.body_charge is None:
             keep = self.head.keep_alive and not self.proxy.draining
         else:
@@ -279,7 +301,7 @@ class UpstreamExchange(AttemptOwner):
             if head.status >= 400:
                 outcome = outcome_of(head)
             if head.status >= 500:
-                self.pool.counters.errors += 1  # type: ignore[union-attr]
+                pool.counters.errors += 1
             if head.chunked and self.head.method != b"HEAD":
                 # It came in chunks, but as a whole, so its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
@@ -298,7 +320,7 @@ class UpstreamExchange(AttemptOwner):
         # duration is that of the request.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)
-        counters = self.pool.counters  # type: ignore[union-attr]
+        counters = pool.counters
         counters.in_flight -= 1
         counters.answered += 1
         counts = counters.latency
@@ -307,13 +329,16 @@ class UpstreamExchange(AttemptOwner):
             self.record.completed("answered")
         client.finish(now, keep)
 
-    def _begin_streaming(self, head: ResponseHead, body: bytes, now: float) -> None:
-        """Forward the head of a response whose body is not complete."""
+    def begin_streaming(
+        self, head: ResponseHead, body: bytes, now: float, start: StreamStart | None = None
+    ) -> None:
         pool, attempt, client = self.pool, self.attempt, self.client
         assert pool is not None
         assert attempt is not None
-        attempt.first_byte(now)
-        self.progressed_at = now
+        if self.second is not None:
+            self.second.give_up("lost", now)
+        if start is None:
+            self._content_begins(attempt, now)
         request = self.body_bytes
         router.drop_body(self)
         keep = self.head.keep_alive and client.may_keep_alive(False)
@@ -322,8 +347,10 @@ class UpstreamExchange(AttemptOwner):
         if pool.policy.continuation == "auto":
             response = seam.response_of(self, head, outcome, keep, request)
         if response is None:
-            mark: bytes = self.head.route.result_mark  # type: ignore[attr-defined]
+            route: RequestRoute = self.head.route  # type: ignore[assignment]
+            mark = route.result_mark
             response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol, mark)
+        response.start = start
         self.streaming_response = response
         if attempt.replica.inspected:
             answer_check.watch(self, head, response, now)
@@ -336,13 +363,33 @@ class UpstreamExchange(AttemptOwner):
         if client.write_paused:
             self.client_paused(True)
 
+    def _content_begins(self, attempt: Attempt, now: float) -> None:
+        attempt.first_byte(now)
+        self._note_first_token(attempt, now)
+        self.progressed_at = now
+
+    def progress(self, now: float) -> None:
+        self.progressed_at = now
+
+    def _note_first_token(self, attempt: Attempt, now: float) -> None:
+        """A response begins, or would have begun later."""
+        seconds = self.pool.seconds  # type: ignore[union-attr]
+        if seconds.of_streams and self.stream:
+            seconds.began(now - attempt.started, attempt.own_work)
+
     def data(self, piece: bytes, complete: bool, now: float) -> None:
         response, attempt, client = self.streaming_response, self.attempt, self.client
-        assert response is not None
+        if response is None:
+            held_beginning.add(self, piece, complete, now)
+            return
         assert attempt is not None
         if response.uncounted_chunks:
             self.account_passthrough(now)
-        self.progressed_at = now
+        if response.start is not None:
+            if response.tells(piece):
+                self._content_begins(attempt, now)
+        elif complete or response.tells(piece):
+            self.progressed_at = now
         if complete:
             self.upstream = None
             if broken_stream.is_truncated(response, piece):
@@ -381,10 +428,9 @@ class UpstreamExchange(AttemptOwner):
         """Chunks are not counted one by one, so that an event costs hardly more than its two system calls.
         :meth:`account_passthrough` counts them a quarter of a second later."""
         response = self.streaming_response
-        assert response is not None
         return (
             (response.uncounted_chunks.append, self.client.unbatched_write())
-            if response.passes_chunks
+            if response is not None and response.passes_chunks and response.start is None
             else None
         )
 
@@ -393,7 +439,8 @@ class UpstreamExchange(AttemptOwner):
         anything that uses the response's tokens or the time of its last progress."""
         response, attempt = self.streaming_response, self.attempt
         if response is not None and attempt is not None and response.uncounted_chunks:
-            self.progressed_at = now
+            if response.has_told():
+                self.progressed_at = now
             attempt.heard(now, response.count_uncounted())
 
     def _resume(self, head: ResponseHead, body: bytes, complete: bool, now: float) -> None:
@@ -409,7 +456,7 @@ class UpstreamExchange(AttemptOwner):
             return
         attempt.first_byte(now)
         router.drop_body(self)
-        self.pool.counters.continued += 1  # type: ignore[union-attr]
+        self.pool.counters.continued += not response.is_moving  # type: ignore[union-attr]
         self.client.write(response.resume(outcome_of(head), attempt.replica.continuation.echoes))
         if self.client.write_paused and not complete:
             self.client_paused(True)
@@ -474,7 +521,12 @@ class UpstreamExchange(AttemptOwner):
         upstream, response = self.upstream, self.streaming_response
         if upstream is None or (response is not None and response.is_tunnel):
             return
-        if in_any_case or failed_attempt.may_go_elsewhere(self) or seam.can_move(self, monotonic()):
+        if (
+            in_any_case
+            or self.second is not None
+            or failed_attempt.may_go_elsewhere(self)
+            or seam.can_leave(self, monotonic())
+        ):
             upstream.give_up(reason)
 
     def taken_for_lost(self) -> None:
@@ -488,17 +540,20 @@ class UpstreamExchange(AttemptOwner):
         if connecting:
             failed_attempt.fail_connecting(self, exceeded)
         else:
-            failure = LocalReply(504, "timeout", exceeded.message)
-            failed_attempt.fail(self, Outcome.TIMEOUT, failure, repeat=False)
+            failed_attempt.fail_in_time(self, exceeded)
 
     def take_attempt(self) -> Attempt:
         attempt = self.attempt
         assert attempt is not None
+        if self.held is not None:
+            held_beginning.drop(self)
         self.attempt = self.upstream = None
         return attempt
 
     def count_never_sent(self) -> None:
         self.never_sent += 1
+        # A move is none of them.
+        self.extra_attempts = max(0, self.extra_attempts - 1)
 
     def retry(
         self,
@@ -511,6 +566,74 @@ class UpstreamExchange(AttemptOwner):
     ) -> None:
         self.tried = tried
         self._start_attempt(pool, now, failure, fresh=fresh, dropped_by=dropped_by)
+
+    # --- another fleet -------------------------------------------------------------------------------
+
+    def falls_back(self, cause: FallbackCause, now: float, tried: tuple[Replica, ...]) -> bool:
+        return takeover.takes_over(self, cause, now, tried)
+
+    def change_fleet(
+        self, target: FallbackTarget, fallen: FallenBack, tried: tuple[Replica, ...], now: float
+    ) -> None:
+        self.pool.counters.in_flight -= 1  # type: ignore[union-attr]
+        if tried or not self.repeatable:
+            self.extra_attempts += 1
+        router.readdress(self, target.head, target.body, target.model)
+        self.fallen = fallen
+        self.tried = tried
+        # Of a lost connection, another fleet's replicas know nothing.
+        self.repeatable = True
+        self.retry_fields = add_fallback_fields(self.retry_fields, fallen.fields(target))
+        self.pool = pool = target.pool
+        pool.request_seen()
+        pool.counters.in_flight += 1
+        if self.head.work is not None:
+            router.use_stated_work(self, pool, now)
+        self._start_attempt(pool, now)
+
+    # --- a second attempt ----------------------------------------------------------------------------
+
+    def second_begins(self, second: SecondInFlight, reason: str) -> None:
+        self.second = second
+        self.extra_attempts += 1
+        self.retry_fields = add_retry_fields(self.retry_fields, reason)
+        if self.record is not None:
+            self.record.second_started()
+
+    def second_ends(self, result: str, attempt: Attempt | None) -> None:
+        self.second = None
+        if self.record is not None:
+            self.record.second_ended(result, attempt)
+
+    def not_again(self, replica: Replica, never_sent: bool) -> None:
+        self.tried = (*self.tried, replica)
+        if never_sent:
+            self.count_never_sent()
+
+    def first_is_beaten(self, now: float) -> None:
+        self.drop_upstream()
+        attempt = self.take_attempt()
+        self.tried = (*self.tried, attempt.replica)
+        attempt.settle(Outcome.BEATEN, now)
+        if attempt.replica.told_at > attempt.started:
+            # It is slow, not silent: it would have taken longer.
+            self._note_first_token(attempt, now)
+
+    def goes_on_with(
+        self,
+        attempt: Attempt,
+        upstream: UpstreamConnection | None,
+        cancel_connecting: Callable[[], bool] | None,
+        progressed_at: float,
+    ) -> None:
+        if upstream is not None:
+            upstream.handler = self
+        self.attempt = attempt
+        self.upstream = upstream
+        self.cancel_connecting = cancel_connecting
+        self.progressed_at = progressed_at
+
+    # --- a response that has begun -------------------------------------------------------------------
 
     def goes_on(self, lost: Replica, never_sent: bool, failure: LocalReply) -> bool:
         response = self.streaming_response
@@ -532,16 +655,36 @@ class UpstreamExchange(AttemptOwner):
         router.replace_body(self, body)
         self._start_attempt(pool, now, failure, fresh=True)
 
-    def move(self, why: str) -> bool:
-        """Have another replica go on with the response now, if it can be: the present one is to be free.
-        ``why``: for the log. False: it stays where it is."""
+    def move(self, full: Collection[Replica]) -> moving.Left:
+        """Leave for another replica now, if one has room: the present one is to be free. ``full``: replicas
+        that must not be asked now."""
+        pool, attempt = self.pool, self.attempt
+        assert pool is not None
+        assert attempt is not None
+        if self.second is not None:
+            # It is at another one already.
+            return moving.STAYS
         now = monotonic()
         self.account_passthrough(now)
-        if not seam.can_move(self, now):
-            return False
+        move = moving.next_move(self, pool, attempt.replica, full, now)
+        if not isinstance(move, moving.Move):
+            return move
+        # The other one's slot is taken before anything is given up here.
+        found = affinity_key.begin(self, pool, now, move.excluded)
+        if isinstance(found, Rejection):
+            return moving.NO_ROOM
         self.drop_upstream()
-        failed_attempt.fail(self, Outcome.CANCELLED, LocalReply(502, "moved", why), repeat=False)
-        return True
+        self.take_attempt()
+        attempt.settle(Outcome.CANCELLED, now)
+        moving.count(pool, attempt.replica, move)
+        if move.rest is not None:
+            move.rest.ask()
+            router.replace_body(self, move.rest.asked.body)
+        self._start_attempt(pool, now, fresh=move.rest is not None, found=found)
+        return moving.MOVED
+
+    def upstream_is_done(self) -> None:
+        self.upstream = None
 
     def drop_upstream(self) -> None:
         if self.cancel_connecting is not None:
@@ -553,6 +696,10 @@ class UpstreamExchange(AttemptOwner):
 
     def drop_attempt(self, outcome: Outcome) -> None:
         """Cancel the attempt, or the wait for one."""
+        if self.held is not None:
+            held_beginning.drop(self)
+        if self.second is not None:
+            self.second.give_up("cancelled", monotonic())
         self.drop_upstream()
         if self.waiting is not None:
             self.waiting.leave()

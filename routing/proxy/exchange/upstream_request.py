@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
+from routing.http.response_handler import ResponseHandler
+from routing.http.upstream_connection import UpstreamConnection
 from routing.protocols import open_inference
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.route import RequestRoute
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
+
+JOINED_BYTES: Final = 65_536
+"""Up to this size a body is written in one piece with its head."""
 
 
 def request_bytes(
@@ -41,6 +48,22 @@ def request_bytes(
             b"" if head_alone else body,
         )
     )
+
+
+def send_request(
+    exchange: ExchangeState,
+    handler: ResponseHandler,
+    endpoint: UpstreamEndpoint,
+    upstream: UpstreamConnection,
+) -> None:
+    """Send a request whose whole body is here. ``handler``: of its response."""
+    body, is_head = exchange.body_bytes, exchange.head.method == b"HEAD"
+    if len(body) <= JOINED_BYTES:
+        upstream.send(handler, request_bytes(exchange, endpoint, body), is_head, False)
+    else:
+        # The copy for a retry and what the connection has still to take are the same bytes.
+        upstream.send(handler, request_bytes(exchange, endpoint, body, head_alone=True), is_head, False)
+        upstream.send_large(body)
 
 
 def forwarding_fields(peer: bytes, scheme: bytes, via_name: bytes) -> bytes:

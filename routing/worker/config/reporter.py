@@ -11,11 +11,13 @@ import socket
 import time
 from typing import Protocol
 
+from routing import compiled
 from routing.contract.telemetry import FleetCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from routing.proxy import Proxy
 from routing.shared.prefix_news import PrefixNews
 from routing.worker.config.fleet_reports import fleet_reports
+from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.overload_monitor import OverloadMonitor
 
@@ -75,6 +77,7 @@ class Reporter:
 
     async def send(self) -> None:
         """Send one report."""
+        await in_slices(self._proxy.stream_mover.survey())
         fleets = await fleet_reports(self._applier.table.fleets, self._applier.refused_fleets)
         # Encoded before anything is awaited, because requests change the same counters.
         await self._link.report(encode_report(self._build(fleets)))
@@ -93,6 +96,7 @@ class Reporter:
             host=socket.gethostname(),
             pid=os.getpid(),
             software=SOFTWARE,
+            compiled=compiled.in_use(),
             site=self._applier.table.site,
             manifest=str(self._applier.manifest_version),
             installation=self._applier.table.manifest.installation,

@@ -21,7 +21,6 @@ Nothing here passes or fails by time.
 
 import argparse
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -34,7 +33,15 @@ from routing.contract.client_keys import new_key
 from tests.benchmarks.peers import load
 from tests.benchmarks.peers.proxies import PEERS, Peer
 from tests.benchmarks.peers.setup import Setup, our_python
-from tests.benchmarks.processes import cpu_seconds, family, memory_bytes, pin, running, two_cpus
+from tests.benchmarks.processes import (
+    circumstances,
+    cpu_seconds,
+    family,
+    memory_bytes,
+    pin,
+    running,
+    two_cpus,
+)
 from tests.benchmarks.proxy_cpu import HEADS, VARIED
 from tests.benchmarks.recorded import KINDS
 from tests.ports import free_ports
@@ -153,7 +160,7 @@ COLUMNS = {
 
 
 def report(figures: Figures, options: argparse.Namespace) -> None:
-    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    print(circumstances())
     print(
         f"medians (least to most) of {options.rounds} rounds of {options.seconds:g} s; {options.connections} "
         f"connections; {options.rate:g} requests/s for what is added; {options.streams} streams; answers of "

@@ -53,7 +53,16 @@ def test_only_fleets_of_ones_roles_exist(fleets: None, roles: list[str], seen: l
     sam = account(*roles)
     assert names(sam.get("/fleets")) == seen
     for name in ("bid", "find", "plain"):
-        for below in ("", "/policy", "/replicas", "/replicas/a", "/revisions", "/revisions/1", "/live"):
+        for below in (
+            "",
+            "/policy",
+            "/replicas",
+            "/replicas/a",
+            "/revisions",
+            "/revisions/1",
+            "/live",
+            "/history",
+        ):
             if (name, below) == ("plain", "/replicas/a"):
                 continue
             answer = sam.get(f"/fleets/{name}{below}")

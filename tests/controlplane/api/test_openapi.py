@@ -11,6 +11,7 @@ from drf_spectacular.validation import validate_schema
 
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
+from controlplane.services.drain_rules import DRAIN
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
@@ -59,6 +60,10 @@ def test_every_operation_has_words_an_id_and_its_errors() -> None:
         assert operation["summary"], (method, path)
         assert {"401", "403", "429"} <= operation["responses"].keys(), (method, path)
         assert {"token": []} in operation["security"], (method, path)
+    # The words of a class that many views share say nothing of any of them.
+    described = [text for *_, operation in operations() if (text := operation.get("description"))]
+    assert described
+    assert len(described) == len(set(described))
 
 
 def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -> None:
@@ -78,6 +83,7 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/accelerators", "post", ACCELERATOR, set()),
         ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
         ("/trial-probes", "post", TRIAL, set()),
+        ("/drains", "post", DRAIN, set()),
         ("/client-keys", "post", CLIENT_KEY, set()),
         ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
         ("/tokens", "post", TOKEN, set()),
@@ -104,8 +110,9 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.post("/accelerators", device), "/accelerators", "post")
     replica = {"name": "c", "url": "http://h", "hardware": "h100", "accelerators": ["node1/gpu0"]}
     check(api.post("/fleets/llm/replicas", replica), "/fleets/{fleet}/replicas", "post")
-    drain = {"admin_state": "draining", "weight": 1.5}
+    drain = {"admin_state": "draining", "move": True, "weight": 1.5}
     check(api.patch("/fleets/llm/replicas/a", drain), "/fleets/{fleet}/replicas/{replica}", "patch")
+    check(api.post("/drains", {"accelerator": "node1/gpu0", "move": True}), "/drains", "post")
     check(api.post("/trial-probes", {"url": "http://127.0.0.1:9"}), "/trial-probes", "post")
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
@@ -121,7 +128,8 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
         template = path.removeprefix("/api/v1")
         names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key, "number": 1}
         names["accelerator"] = "node1/gpu0"
-        answer = api.get(template.format(**names))
+        query = "?host=node1" if template == "/drains" else ""
+        answer = api.get(template.format(**names) + query)
         assert answer.status_code == 200, path
         check(answer, template, "get")
     check(api.delete(f"/client-keys/{key}"), "/client-keys/{key}", "delete")

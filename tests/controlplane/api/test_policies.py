@@ -44,6 +44,27 @@ def test_an_objective_is_set_and_goes_to_the_proxies(api: Api, llm: str, redis_c
     assert body["policy"]["slo"] == {"first_token_s": None}
 
 
+def test_the_limit_of_first_tokens_is_a_number_or_a_word(api: Api, llm: str, redis_client: Any) -> None:
+    assert api.get("/fleets/llm/policy").json()["policy"]["first_token_limit_s"] == "off"
+    for given, kept in ((2, 2.0), ("auto", "auto"), (0.5, 0.5)):
+        body = api.patch("/fleets/llm/policy", {"first_token_limit_s": given}).json()
+        assert body["policy"]["first_token_limit_s"] == kept
+        snapshot = decode_snapshot(redis_client.hget(redis_keys.fleet_key("llm"), "body"))
+        assert snapshot.policy.first_token_limit_s == kept
+    assert body["changed"] == ["first_token_limit_s: auto → 0.5"]
+    for wrong, words in (
+        ("autp", 'must be a number or auto or off, not the text "autp"; did you mean "auto"?'),
+        (0.01, "must be from 0.1 to 3600 seconds, not 0.01"),
+        ("2", 'must be a number, not the text "2": remove the quotes'),
+        ("1e400", 'must be a number or auto or off, not the text "1e400"'),
+        (True, "must be a number or auto or off, not true"),
+    ):
+        refused = api.patch("/fleets/llm/policy", {"first_token_limit_s": wrong}).json()
+        assert refused["errors"] == [{"pointer": "/first_token_limit_s", "detail": words}]
+    body = api.patch("/fleets/llm/policy", {"first_token_limit_s": None, "plain_limit_factor": 4}).json()
+    assert body["set"] == {"plain_limit_factor": 4.0}
+
+
 def test_locality_is_changed_field_by_field(api: Api, llm: str, redis_client: Any) -> None:
     body = api.patch("/fleets/llm/policy", {"locality": {"spill_above": 0.5}}).json()
     assert body["policy"]["locality"] == {"prefer": "site", "spill_above": 0.5}

@@ -57,10 +57,10 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("/fleets", {**FLEET, "alias": []}, 400, "/alias", 'unknown field "alias"; did you mean "aliases"?'),
     ("/fleets/llm/replicas", {**REPLICA, "weigth": 1}, 400, "/weigth", 'did you mean "weight"?'),
     (
-        "/fleets/llm/replicas",
-        {**REPLICA, "version": "x"},
+        "/fleets",
+        {**FLEET, "policy": {"slo": {"latency_s": 1}}},
         400,
-        "/version",
+        "/policy/slo/latency_s",
         "is reserved and not implemented yet: remove",
     ),
     (

@@ -20,9 +20,11 @@ from controlplane.telemetry.frames import (
     FleetFrame,
     FleetSummary,
     LearnedLive,
+    MovingLive,
     Point,
     QueueLive,
     ReplicaLive,
+    StayingLive,
     fleet_key,
 )
 from routing.contract import redis_keys
@@ -214,6 +216,17 @@ def test_a_site_is_set_published_and_unset(api: Api, llm: str, redis_client: Any
         assert body["site"] == published(redis_client, "a").site == ""
 
 
+def test_a_version_is_set_published_and_unset(api: Api, llm: str, redis_client: Any) -> None:
+    body = api.patch("/fleets/llm/replicas/a", {"version": "Llama 3.1 (2024-07)"}).json()
+    assert body["changed"] == ["a.version: not set → Llama 3.1 (2024-07)"]
+    versions = [published(redis_client, name).version for name in ("a", "b")]
+    assert versions == [body["version"], ""] == ["Llama 3.1 (2024-07)", ""]
+    assert api.patch("/fleets/llm/replicas/a", {"version": None}).json()["version"] == ""
+    assert published(redis_client, "a").version == ""
+    refused = api.patch("/fleets/llm/replicas/a", {"version": 2})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "/version")
+
+
 def test_a_credential_is_kept_as_a_reference(api: Api, llm: str, redis_client: Any) -> None:
     body = api.patch("/fleets/llm/replicas/a?trial=no", {"credential": "env:VLLM_KEY"}).json()
     assert body["credential"] == "env:VLLM_KEY"
@@ -255,6 +268,7 @@ def test_a_credential_is_kept_as_a_reference(api: Api, llm: str, redis_client: A
             "/credential",
             "env:NAME or file:/whole/path, not the token",
         ),
+        ({"name": "c", "url": "http://h", "move": True}, "/move", "set admin_state to draining"),
         ({"name": "c", "url": "http://h", "wieght": 1}, "/wieght", 'did you mean "weight"?'),
         ([], "", "The body must be a JSON object, not a list."),
     ],
@@ -304,6 +318,36 @@ def test_drain_says_what_is_left_in_flight(api: Api, llm: str, redis_client: Any
     assert published(redis_client, "a").admin_state == "draining"
     event = Event.objects.get(state="draining")
     assert event.text == "anna began draining a"
+
+
+def test_a_drain_may_move_streams_and_says_what_is_left(api: Api, llm: str, redis_client: Any) -> None:
+    left = [StayingLive(reason="tools", requests=2, words="with calls of tools")]
+    seen = MovingLive(movable=1, movable_prompt_tokens=30, staying=left, moved=0, moved_prompt_tokens=0)
+    store_frame(redis_client, moving=seen)
+    body = api.patch("/fleets/llm/replicas/a", {"admin_state": "draining", "move": True}).json()
+    assert body["changed"] == ["a.admin_state: active → draining", "a.move: false → true"]
+    assert body["move"] is True
+    assert body["moving"]["staying"] == [{"reason": "tools", "requests": 2, "words": "with calls of tools"}]
+    assert published(redis_client, "a").is_vacated
+    assert Event.objects.get(state="draining").text == "anna began draining a, and moves its streams"
+    api.patch("/fleets/llm/replicas/a", {"move": False})
+    assert published(redis_client, "a").admin_state == "draining"
+    assert not published(redis_client, "a").is_vacated
+    text = "anna stopped moving the streams of a, which is draining"
+    assert Event.objects.order_by("id").last().text == text  # type: ignore[union-attr]
+    api.patch("/fleets/llm/replicas/a", {"move": True})
+    undone = api.patch("/fleets/llm/replicas/a", {"admin_state": "active"}).json()
+    assert (undone["admin_state"], undone["move"]) == ("active", False)
+    # The next drain moves nothing, unless it says so.
+    assert api.patch("/fleets/llm/replicas/a", {"admin_state": "draining"}).json()["move"] is False
+
+
+@pytest.mark.parametrize("change", [{"move": True}, {"move": True, "admin_state": "active"}])
+def test_nothing_is_moved_from_an_active_replica(api: Api, llm: str, change: dict[str, Any]) -> None:
+    answer = api.patch("/fleets/llm/replicas/a", change)
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/move"]
+    assert "set admin_state to draining" in answer.json()["detail"]
 
 
 def test_when_it_is_safe_to_stop(api: Api, llm: str, redis_client: Any) -> None:

@@ -57,7 +57,7 @@ def test_comments_say_where_a_value_came_from(run):
         (52, "redis_host: not needed"),
         (53, "alias gone: the model that it stands for is not carried over"),
         (57, "drop_params: bodies are forwarded unchanged"),
-        (58, "fallbacks: a request stays with its fleet"),
+        (58, "fallbacks Llama-3-8B to gpt-4o: gpt-4o is not carried over"),
         (61, "master_key: client keys are created in the control plane"),
         (63, "environment_variables: Switchyard has no equivalent"),
         (49, "num_retries 2: retries are a share of all requests"),
@@ -216,3 +216,57 @@ def test_values_that_cannot_be_are_told(litellm):
         "tiny: api_version: Switchyard has no equivalent",
     ):
         assert words in result.told
+
+
+FLEETS = "model_list:\n" + "".join(
+    f"""  - model_name: {name}
+    litellm_params: {{model: openai/{name}, api_base: "http://10.0.0.{number}:8000/v1"}}
+"""
+    for number, name in enumerate(("large", "small", "long", "Other Model"), 1)
+)
+USUAL = ["no_eligible_replica", "no_place", "replicas_failed", "first_token"]
+
+
+def fallbacks(result) -> dict[str, list[tuple[str, list[str]]]]:
+    return {
+        name: [(one.fleet, one.causes) for one in fleet.policy.fallback]
+        for name, fleet in result.fleets.items()
+    }
+
+
+def test_fallbacks(litellm):
+    result = litellm(
+        FLEETS
+        + """
+litellm_settings:
+  default_fallbacks: [long, large]
+router_settings:
+  fallbacks: [{large: [small, {model: "Other Model"}]}]
+  context_window_fallbacks: [{large: [long, small]}, {gone: [long]}]
+  content_policy_fallbacks: [{large: [small]}]
+"""
+    )
+    long = "context_length_exceeded"
+    assert fallbacks(result) == {
+        "large": [("small", [*USUAL, long]), ("other-model", USUAL), ("long", [long])],
+        "small": [("long", USUAL)],
+        "long": [],
+        "other-model": [("long", USUAL)],
+    }
+    assert "fallbacks: a client key has to be for both fleets" in result.told
+    assert "context_window_fallbacks gone to long: gone is not carried over" in result.told
+    assert "default_fallbacks small to large: leads back to fleet small" in result.told
+    assert "content_policy_fallbacks: what a replica refuses for its content is refused" in result.told
+
+
+def test_fallbacks_that_lead_back_are_cut(litellm):
+    result = litellm(FLEETS + "router_settings:\n  fallbacks: [{large: [small]}, {small: [large, small]}]\n")
+    assert fallbacks(result)["large"] == [("small", USUAL)]
+    assert fallbacks(result)["small"] == []
+    assert "fallbacks small to large: leads back to fleet small (small → large → small)" in result.told
+    assert "fallbacks small to small: fleet small cannot be its own fallback" in result.told
+
+
+@pytest.mark.parametrize("value", ["large", "[large]", "[{large: 8}]", "{large: small}"])
+def test_fallbacks_that_cannot_be_read(litellm, value):
+    assert fallbacks(litellm(FLEETS + f"router_settings: {{fallbacks: {value}}}\n"))["large"] == []

@@ -22,7 +22,7 @@ fleets:
       - {name: a, url: "http://10.0.0.1:8000", hardware: big}
       - {name: b, url: "http://10.0.0.2:8000", hardware: big, weight: 0.5, max_concurrency: 2,
          accelerators: [n1/gpu0], memory_bytes: 500, request_bytes: 7, request_bytes_per_work: 0.5,
-         adapters: [sql], site: north, credential: "env:B", admin_state: draining}
+         adapters: [sql], site: north, version: v2, credential: "env:B", admin_state: draining, move: true}
 """
 
 

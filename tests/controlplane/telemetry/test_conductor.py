@@ -268,12 +268,12 @@ def test_probers_are_told_who_answers_live_traffic(
     leader, uid = conductor(), str(row.uid)
     send(redis_client, of_digits(row, 10, 5))
     leader.tick()
-    assert not recent_traffic.is_answering(redis_client, uid), "nobody knows when these five were"
+    assert not recent_traffic.answering(redis_client, [uid]), "nobody knows when these five were"
     send(redis_client, of_digits(row, 11, 6))
     leader.tick()
-    assert recent_traffic.is_answering(redis_client, uid)
+    assert recent_traffic.answering(redis_client, [uid])
     redis_client.hincrby(recent_traffic.RECENT_TRAFFIC_KEY, uid, -11_000)
-    assert not recent_traffic.is_answering(redis_client, uid)
+    assert not recent_traffic.answering(redis_client, [uid])
 
 
 def test_without_redis_it_says_so_once_and_goes_on_when_it_is_back(

@@ -1,11 +1,12 @@
 """Rows and numbers → what a page shows, with the reason in words."""
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from controlplane.probes.last_results import LastProbe
-from controlplane.telemetry import durations, frame_builder, history, state_text
+from controlplane.telemetry import db_snapshot, durations, frame_builder, history, state_text
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ColdLive, FleetFrame, Point, ReplicaLive, SiteLive
@@ -13,6 +14,13 @@ from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, Rep
 from controlplane.telemetry.queues import QueueNumbers, missing_replicas
 from routing.contract.policy import Locality, Queue
 from tests.controlplane.telemetry.reports import applied, fleet, replica, report
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db_snapshot, "wall_clock", lambda: NOW)
 
 
 def row(name: str = "a", **changes: object) -> ReplicaRow:
@@ -27,7 +35,9 @@ def row(name: str = "a", **changes: object) -> ReplicaRow:
         "health_reason": "200 OK",
         "health_for_s": 7800.0,
     }
-    return ReplicaRow(**(values | changes))  # type: ignore[arg-type]
+    values |= changes
+    for_s = values.pop("health_for_s")
+    return ReplicaRow(**values, health_since=NOW - for_s)  # type: ignore[arg-type, operator]
 
 
 def numbers(**changes: object) -> ReplicaNumbers:
@@ -111,6 +121,25 @@ EJECTED = {"ejected_by": 2, "ejected_for_s": 6.2, "ejection_reason": "5 failures
             True,
         ),
         (row(admin_state="draining"), numbers(in_flight=3), None, "draining", "3 requests in flight", False),
+        (
+            row(admin_state="draining", move=True),
+            numbers(
+                in_flight=4, movable=1, staying=Counter(plain=2, tools=1), moved=9, moved_prompt_tokens=310
+            ),
+            None,
+            "draining",
+            "4 requests in flight: 1 waiting for room elsewhere, 2 not streamed, 1 with calls of tools; "
+            "9 moved, for some 310 prompt tokens",
+            False,
+        ),
+        (
+            row(admin_state="draining", move=True),
+            numbers(moved=9, moved_prompt_tokens=310),
+            None,
+            "draining",
+            "no requests in flight; 9 moved, for some 310 prompt tokens",
+            False,
+        ),
         (
             row(admin_state="draining", health="down", health_reason="connection refused", health_for_s=60),
             numbers(**EJECTED),
@@ -237,6 +266,19 @@ def frames_of(rows: DbSnapshot, *second: object) -> Frames:
     latest = report(sequence=6, manifest="1:4", fleets=second)  # type: ignore[arg-type]
     merged = merge(state, [ReceivedReport(latest, 0.3)], 1.0)
     return frame_builder.build(rows, merged, {}, {}, sequence=9, at=1000.0)
+
+
+def test_whether_another_fleet_gets_the_requests_that_find_no_replica() -> None:
+    down, names = row(health="down"), ("digits", "second", "third")
+    away = replace(fleet_row(down), stand_ins=["gone", "second", "third"])
+
+    def covered(second: ReplicaRow, third: ReplicaRow) -> list[bool]:
+        rows = [away, fleet_row(second, name="second"), fleet_row(third, name="third")]
+        frames = frames_of(DbSnapshot("1:4", rows), *(fleet(9, name=name) for name in names))
+        return [one.covered for one in frames.overview.fleets]
+
+    assert covered(row(health="down"), row()) == [True, False, False]
+    assert covered(row(weight=0.0), row(health="down")) == [False, False, False]
 
 
 def frames_at(

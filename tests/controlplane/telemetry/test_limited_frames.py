@@ -5,16 +5,23 @@ import msgspec
 from controlplane.telemetry.db_snapshot import DbSnapshot
 from controlplane.telemetry.frames import OverviewFrame
 from controlplane.telemetry.limited_frames import overview_of
-from tests.controlplane.telemetry.reports import fleet
+from tests.controlplane.telemetry.reports import fleet, replica
 from tests.controlplane.telemetry.test_frames import fleet_row, frames_of, row
 
-NOT_OF_SOME = {"p50_s", "p99_s"}
+NOT_OF_SOME = {"p50_s", "p99_s", "first_byte_p50_s", "first_byte_p95_s", "first_byte_p99_s"}
 """Percentiles of several fleets are merged from sketches, which a frame has not."""
 
 
 def overview() -> OverviewFrame:
     rows = DbSnapshot("1:4", [fleet_row(row("a"))])
-    counted = fleet(40, errors=2, in_flight=5, waiting=3, latencies=[0.1] * 30)
+    counted = fleet(
+        40,
+        errors=2,
+        in_flight=5,
+        waiting=3,
+        latencies=[0.1] * 30,
+        replicas=[replica(40, output_tokens=90)],
+    )
     return frames_of(rows, counted).overview
 
 
@@ -36,3 +43,13 @@ def test_of_a_fleet_that_may_not_be_seen_nothing_is_left() -> None:
     seen = limited(overview(), "another")
     assert (seen.fleets, seen.replicas, seen.eligible, seen.error_percent) == ([], 0, 0, 0.0)
     assert (seen.total.rps, seen.total.in_flight, seen.total.waiting) == (0.0, 0, 0)
+
+
+def test_requests_that_fell_back_count_once_where_both_fleets_are_seen() -> None:
+    rows = DbSnapshot("1:4", [fleet_row(row("a"))])
+    counted = fleet(40, fallbacks={"digits": {"no_place": 10}, "secret": {"no_place": 5}})
+    frame = frames_of(rows, counted).overview
+    assert [one.fleet for one in frame.fleets[0].fallbacks] == ["digits", "secret"]
+    seen = limited(frame, "digits")
+    assert [one.fleet for one in seen.fleets[0].fallbacks] == ["digits"]
+    assert seen.total.rps == seen.fleets[0].rps - seen.fleets[0].fallbacks[0].per_s

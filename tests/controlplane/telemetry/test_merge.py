@@ -315,6 +315,20 @@ def test_a_drain_by_hand_is_known_by_proxy() -> None:
     assert not seen["u-b"].drained_everywhere
 
 
+def test_what_can_be_moved_adds_up_over_workers() -> None:
+    def looked(worker: str, **staying: int) -> WorkerReport:
+        one = ReplicaCounters(
+            uid="u", name="a", movable=2, movable_prompt_tokens=30, staying=staying, moved=1
+        )
+        return report(worker, fleets=[fleet(replicas=[one])])
+
+    reports = [looked("p/1/0", plain=2), looked("p/1/1", plain=1, tools=1)]
+    seen = merge(MergeState(), [ReceivedReport(one, 0.1) for one in reports], 1.0)
+    numbers = seen.fleets["digits"].replicas["u"]
+    assert (numbers.movable, numbers.movable_prompt_tokens, numbers.moved) == (4, 60, 2)
+    assert numbers.staying == {"plain": 3, "tools": 1}
+
+
 def test_fleets_and_replicas_that_nobody_reports_any_more_are_forgotten() -> None:
     state, _ = after_first(
         report(sequence=10), report(sequence=11, fleets=[fleet(4, replicas=[replica(4, latencies=[0.1])])])
@@ -373,3 +387,34 @@ def test_however_latencies_are_split_over_workers_the_percentile_is_that_of_all(
     ]
     merged = merge(state, heard(*reports), 1.0)
     assert merged.fleets["digits"].p99_s == sketch.quantile(sketch_of(latencies), 0.99)
+
+
+def test_requests_that_fell_back_are_in_both_fleets_and_once_in_all() -> None:
+    def asked(requests: int, fell: int) -> FleetCounters:
+        return fleet(requests, name="large", fallbacks={"small": {"no_place": fell}}, no_fallback={"key": 2})
+
+    state, merged = after_first(
+        report(sequence=1, fleets=[asked(100, 50), fleet(70, name="small")]),
+        report(sequence=2, fleets=[asked(140, 80), fleet(105, name="small")]),
+    )
+    large, small = merged.fleets["large"], merged.fleets["small"]
+    assert (large.rps, small.rps, merged.total.rps) == (40.0, 35.0, 45.0)
+    assert merged.total.window_requests == 45
+    fallback = large.fallbacks["small"]
+    assert (fallback.per_s, fallback.lately, fallback.causes) == (30.0, 30, {"no_place": 80})
+    assert large.no_fallback == {"key": 2}
+    later = merge(state, heard(report(sequence=3, fleets=[asked(140, 80)])), 2.0 + WINDOW_S)
+    assert later.fleets["large"].fallbacks["small"].lately == 0
+
+
+def test_what_two_workers_saw_fall_back_is_added() -> None:
+    counted = [
+        fleet(10, name="large", fallbacks={"small": {"no_place": 3}, "other": {"deadline": 1}}),
+        fleet(10, name="large", fallbacks={"small": {"no_place": 1, "deadline": 2}}),
+    ]
+    fallbacks = after_a_second_of_two(*counted).fleets["large"].fallbacks
+    assert {to: one.causes for to, one in fallbacks.items()} == {
+        "small": {"no_place": 4, "deadline": 2},
+        "other": {"deadline": 1},
+    }
+    assert {to: one.per_s for to, one in fallbacks.items()} == {"small": 6.0, "other": 1.0}

@@ -10,7 +10,8 @@ from routing.contract.table import ReplicaSpec
 
 def test_settings_that_refer_to_something_else_are_not_copied() -> None:
     shared = set(ReplicaEntry.__struct_fields__) & set(ReplicaSpec.__struct_fields__)
-    assert shared - set(COPIED) == {"weight", "hardware", "accelerators", "admin_state", "credential"}
+    resolved = {"weight", "hardware", "accelerators", "admin_state", "move", "credential"}
+    assert shared - set(COPIED) == resolved
 
 
 @pytest.mark.parametrize("name", COPIED)

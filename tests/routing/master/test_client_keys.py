@@ -245,7 +245,7 @@ def test_keys_required_at_the_start(
         ({"key": "env:HOME"}, "env:HOME: it is not a client key"),
         ({"key": "file:nowhere.key"}, "file:nowhere.key: cannot be read: No such file or directory"),
         ({"key": "env:SY_TEST_KEY", "fleets": ["ecko"]}, 'unknown fleet "ecko"; did you mean "echo"?'),
-        ({"key": "env:SY_TEST_KEY", "fleets": []}, "must hold at least 1 of fleets"),
+        ({"key": "env:SY_TEST_KEY", "fleets": []}, "needs at least 1 of the fleets"),
         ({}, 'a client key needs "key"'),
     ],
 )

@@ -544,8 +544,14 @@ class Rig:
 _ROUTING = os.path.dirname(routing.__file__) + os.sep
 
 
+def _is_of_routing(task: asyncio.Task[object]) -> bool:
+    # A compiled coroutine has no code object, and nothing else here is compiled.
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is None or code.co_filename.startswith(_ROUTING)
+
+
 def _tasks_of_the_proxy() -> list[asyncio.Task[object]]:
-    return [task for task in asyncio.all_tasks() if task.get_coro().cr_code.co_filename.startswith(_ROUTING)]  # type: ignore[union-attr]
+    return [task for task in asyncio.all_tasks() if _is_of_routing(task)]
 
 
 def _open_descriptors() -> int:

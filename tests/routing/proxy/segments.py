@@ -11,25 +11,29 @@ _ALONE = 1500
 """So many bytes of a longer piece stand alone at either end; those between them come in one segment."""
 
 
-class NotedClient(ClientConnection):
-    """Counts what it reads, and the segments it came in."""
-
-    __slots__ = ("_by_port", "received", "segments")
+class NotedClient(asyncio.Protocol):
+    """Counts what a client's connection reads, and the segments it came in."""
 
     def __init__(self, host: ClientHost, by_port: "dict[int, NotedClient]") -> None:
         """``by_port``: where it is found by its client's port."""
-        super().__init__(host)
+        self._connection = connection = ClientConnection(host)
         self._by_port = by_port
+        self.transport: asyncio.Transport
         self.received = self.segments = 0
+        self.eof_received = connection.eof_received  # type: ignore[method-assign]
+        self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
+        self.pause_writing = connection.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = connection.resume_writing  # type: ignore[method-assign]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
+        self.transport = transport  # type: ignore[assignment]
+        self._connection.connection_made(transport)
         self._by_port[transport.get_extra_info("peername")[1]] = self
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
         self.segments += 1
-        super().data_received(data)
+        self._connection.data_received(data)
 
 
 class NotedUpstream(UpstreamConnection):

@@ -20,7 +20,7 @@ OVERHEAD = 5
 
 class Server:
     """A model server of one character a token, whose chats know ``how`` to go on: ``continues``, ``echoes``,
-    ``begins_anew``, ``refuses``, ``tells_no_usage``, ``is_ill``."""
+    ``echoes_whole_answers`` (not streams), ``begins_anew``, ``refuses``, ``tells_no_usage``, ``is_ill``."""
 
     def __init__(self, replica: Replica, how: str) -> None:
         self.how = how
@@ -36,13 +36,16 @@ class Server:
         elif path != CHAT:
             status, answer = 200, {"choices": [{"text": "x"}], "usage": {"prompt_tokens": 1}}
         else:
-            status, answer = self._chat(request["messages"])
-        body = json.dumps(answer).encode()
+            status, answer = self._chat(request["messages"], request.get("stream", False))
+        body, kind = json.dumps(answer).encode(), b"application/json"
+        if request.get("stream") and status == 200:
+            body, kind = b"data: " + body + b"\n\ndata: [DONE]\n\n", b"text/event-stream"
         connection.transport.write(
-            b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+            b"HTTP/1.1 %d X\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b"
+            % (status, kind, len(body), body)
         )
 
-    def _chat(self, messages: list[dict[str, str]]) -> tuple[int, dict[str, Any]]:
+    def _chat(self, messages: list[dict[str, str]], stream: bool) -> tuple[int, dict[str, Any]]:
         *before, last = messages
         begun = last["content"] if last["role"] == "assistant" else ""
         if begun and self.how == "refuses":
@@ -50,8 +53,9 @@ class Server:
         closed = messages if not begun or self.how == "begins_anew" else before
         tokens = sum(OVERHEAD + len(one["content"]) for one in closed) + OVERHEAD
         tokens += len(begun) if closed is before else 0
-        text = begun + "x" if self.how == "echoes" else "x"
-        answer: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}}]}
+        echoes = self.how == "echoes" or (self.how == "echoes_whole_answers" and not stream)
+        message = {"role": "assistant", "content": begun + "x" if echoes else "x"}
+        answer: dict[str, Any] = {"choices": [{"delta" if stream else "message": message}]}
         if self.how != "tells_no_usage":
             answer["usage"] = {"prompt_tokens": tokens}
         return 200, answer
@@ -68,6 +72,7 @@ def fleet(rig: Rig, *replicas: Replica, preset: str = "vllm", **policy: Any) -> 
     [
         ("continues", "continues chats and completions"),
         ("echoes", "continues chats and completions"),
+        ("echoes_whole_answers", "continues chats and completions"),
         (
             "begins_anew",
             "continues completions: one letter that was to be continued made the prompt 6 tokens",

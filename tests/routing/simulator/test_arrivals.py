@@ -34,4 +34,4 @@ def test_the_rate_follows_the_profile_also_where_it_rises():
 
 
 def test_a_request_is_tried_as_often_as_by_the_real_proxy():
-    assert proxies.MAX_RETRIES == retry_policy.MAX_RETRIES
+    assert proxies.MAX_RETRIES == retry_policy.MAX_EXTRA_ATTEMPTS

@@ -1,4 +1,4 @@
-"""llama.cpp's own HTTP server around a model that spells: ``PORT FOLDER [LAYERS]``.
+"""llama.cpp's own HTTP server around a model that spells: ``PORT FOLDER [LAYERS [SLOTS]]``.
 
 Each of its tokens is one character, so that a text has one tokenisation only, and what it says next follows
 from its last character alone, by far: after each comes the same other one, until all have come. Whoever says
@@ -73,12 +73,14 @@ def ensure_model(folder: Path, shape: Shape) -> Path:
 
 
 def main() -> None:
-    port, folder, layers = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    port, folder = int(sys.argv[1]), Path(sys.argv[2])
+    numbers = [int(number) for number in sys.argv[3:]]
+    layers, slots = (numbers + [2, SLOTS][len(numbers) :])[:2]
     shape = Shape(width=256, layers=layers, vocabulary=len(vocabulary().tokens))
     model = ensure_model(folder, shape)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    server = xllamacpp.Server(parameters(Replica(shape, 1, SLOTS, SLOT_TOKENS * SLOTS), model, port))
+    server = xllamacpp.Server(parameters(Replica(shape, 1, slots, SLOT_TOKENS * slots), model, port))
     print(f"ready at {server.listening_address}", flush=True)
     signal.pause()
 

@@ -3,7 +3,8 @@
  * them. Types only; tests/dashboard/test_frame_types.py compares them.
  *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   in_flight: number, waiting?: number}} Point
+ *   in_flight: number, waiting?: number, first_byte_p50_s?: number | null, first_byte_p95_s?: number | null,
+ *   first_byte_p99_s?: number | null, output_tokens_per_s?: number}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
@@ -24,11 +25,18 @@
  *
  * @typedef {{completion: PredictedLive, first_token: PredictedLive | null}} PredictionsLive
  *
+ * @typedef {{reason: string, requests: number, words: string}} StayingLive
+ *
+ * @typedef {{movable: number, movable_prompt_tokens: number, staying: StayingLive[], moved: number,
+ *   moved_prompt_tokens: number}} MovingLive
+ *
+ * @typedef {{results: Record<string, number>, not_sent: Record<string, number>, limit_s: number | null}} SecondAttemptsLive
+ *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
  *   seconds_per_work: number | null, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
- *   drained_everywhere: boolean, memory_short: string, doubt: string, reported: ReportedLive | null,
+ *   drained_everywhere: boolean, move: boolean, moving: MovingLive | null, memory_short: string, doubt: string, reported: ReportedLive | null,
  *   expected_in_s: number | null}} ReplicaLive
  *
  * @typedef {{loading: number, expected_in_s: number | null}} ColdLive
@@ -37,10 +45,14 @@
  *
  * @typedef {{name: string, stayed_per_s: number, spilled_per_s: number}} SiteLive
  *
+ * @typedef {{fleet: string, per_s: number, causes: Record<string, number>}} FallbackLive
+ *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
- *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number, in_flight: number,
- *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[], capacity: number | null, replicas: number,
- *   eligible: number, taking: number, cold: ColdLive | null, states: Record<string, number>,
+ *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number,
+ *   output_tokens_per_s: number, in_flight: number,
+ *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
+ *   fallbacks: FallbackLive[], no_fallback: Record<string, number>, capacity: number | null, replicas: number,
+ *   eligible: number, taking: number, covered: boolean, cold: ColdLive | null, states: Record<string, number>,
  *   would_refuse: number | null, unserved_adapters: string[]}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
@@ -55,7 +67,8 @@
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,
- *   serves: ServesLive | null, predictions: PredictionsLive | null}} FleetFrame
+ *   serves: ServesLive | null, predictions: PredictionsLive | null,
+ *   second_attempts: SecondAttemptsLive | null}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

@@ -1,1 +1,1 @@
-"""Continuation: a stream whose replica is lost, silent or drained is said on by another replica."""
+"""Continuation: a stream whose replica is lost, silent or drained is continued by another replica."""

@@ -54,10 +54,6 @@ class KeptStream:
         self._pieces.clear()
         self._memory.end(self)
 
-    def ends_with(self, text: bytes) -> bool:
-        """Whether this is in the last chunk."""
-        return bool(self._pieces) and text in self._pieces[-1][-2 * len(text) - 16 :]
-
     def text(self) -> bytes:
         """What the client has had."""
         return decode_chunks(b"".join(self._pieces))

@@ -1,7 +1,7 @@
-"""Seam: what happens when a stream breaks off: it is said on, brought to its end, or ends with an error.
+"""Seam: what happens when a stream breaks off: it is continued, brought to its end, or ends with an error.
 
-Called by :mod:`routing.proxy.exchange.failed_attempt`, and to move a stream away from a replica that is to be
-free soon (:func:`can_move`).
+Called by :mod:`routing.proxy.exchange.failed_attempt`. A stream that leaves its replica without need goes
+another way (:mod:`routing.proxy.exchange.moving`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from routing.proxy.errors import LocalReply
 from routing.proxy.exchange import needed_adapters, timeouts
 from routing.proxy.exchange.continuation.continuable_response import ContinuableResponse
 from routing.proxy.exchange.continuation.kept_stream import KeptStream
-from routing.proxy.exchange.continuation.targets import others_than, prefill_of
+from routing.proxy.exchange.continuation.targets import prefill_of, unfit
 from routing.proxy.exchange.failed_attempt import AttemptOwner
-from routing.proxy.exchange.retry_policy import MAX_NEVER_SENT, MAX_RETRIES
+from routing.proxy.exchange.retry_policy import MAX_EXTRA_ATTEMPTS, MAX_NEVER_SENT
 from routing.proxy.exchange.state import ExchangeState
 
 _ENCODED = b"\r\ncontent-encoding:"
@@ -37,8 +37,8 @@ def response_of(
     if not call or not exchange.stream or exchange.pinned is not None or not _is_plain_stream(head):
         return None
     kept = KeptStream(body, exchange.proxy.bodies.kept)
-    left = MAX_RETRIES - (len(exchange.tried) - exchange.never_sent)
-    return ContinuableResponse(head, outcome, exchange.head.minor, keep, call, kept, left)
+    version = exchange.attempt.replica.spec.version  # type: ignore[union-attr]
+    return ContinuableResponse(head, outcome, exchange.head.minor, keep, call, kept, exchange.tried, version)
 
 
 def goes_on(
@@ -55,9 +55,7 @@ def goes_on(
     try:
         _go_on(exchange, response, pool, lost, never_sent, failure)
     except NotContinuable as refusal:
-        causes = pool.counters.not_continued
-        causes[refusal.cause] = causes.get(refusal.cause, 0) + 1
-        response.kept.drop(refusal.cause)
+        response.give_up(refusal.cause, pool.counters)
         return False
     return True
 
@@ -84,13 +82,12 @@ def _go_on(
         return
     if never_sent:
         response.unreached += 1
-        response.attempts_left += 1
-    if response.attempts_left <= 0 or response.unreached > MAX_NEVER_SENT:
+    if exchange.extra_attempts >= MAX_EXTRA_ATTEMPTS or response.unreached > MAX_NEVER_SENT:
         raise NotContinuable("attempts")
-    others = others_than(pool, lost, exchange.tried, response.call)
+    response.failed_at = (*response.failed_at, lost)
+    others = unfit(pool, response.version, response.failed_at, response.call)
     if len(others) == len(pool.replicas):
         raise NotContinuable("no_replica")
-    response.attempts_left -= 1
     response.ask(said, asked)
     exchange.begin_again(pool, now, failure, others, asked.body)
 
@@ -111,14 +108,16 @@ def _is_plain_stream(head: ResponseHead) -> bool:
     return head.status == 200 and b"text/event-stream" in head.block and _ENCODED not in head.block.lower()
 
 
-def can_move(exchange: AttemptOwner, now: float) -> bool:
-    """Whether another replica has room now to say on what this exchange's replica has begun."""
+def can_leave(exchange: AttemptOwner, now: float) -> bool:
+    """Whether another replica has room now to continue what this exchange's replica has begun. That one is
+    taken to be lost."""
     response, pool, attempt = exchange.streaming_response, exchange.pool, exchange.attempt
     if not isinstance(response, ContinuableResponse) or pool is None or attempt is None:
         return False
-    if response.kept.cause or response.attempts_left <= 0 or exchange.upstream is None:
+    if response.kept.cause or exchange.extra_attempts >= MAX_EXTRA_ATTEMPTS or exchange.upstream is None:
         return False
-    others = others_than(pool, attempt.replica, exchange.tried, response.call)
+    tried = (*response.failed_at, attempt.replica)
+    others = unfit(pool, response.version, tried, response.call)
     if len(others) == len(pool.replicas) or timeouts.no_time_left(exchange, now):
         return False
     return pool.has_other_than(others, now, adapters=needed_adapters.limited(exchange, pool))

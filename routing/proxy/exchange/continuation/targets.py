@@ -1,10 +1,12 @@
-"""Targets: the replicas that may say on what a replica has begun.
+"""Targets: the replicas that may continue what a replica has begun.
 
 Those of the same version whose trial has passed (:mod:`routing.proxy.continuation_trials`). A fleet has one
 model, and which adapters a request needs is seen to when its replica is picked.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from routing.balancing.pool.pool import Pool
 from routing.balancing.replica.state import Replica
@@ -24,14 +26,11 @@ def can_continue(replica: Replica, call: bytes) -> bool:
     return (trial.chats if call == CHAT else trial.completions) is True
 
 
-def others_than(pool: Pool, lost: Replica, tried: tuple[Replica, ...], call: bytes) -> tuple[Replica, ...]:
-    """The replicas that must not say on what ``lost`` has said; all of them: none may."""
-    version = lost.spec.version
+def unfit(pool: Pool, version: str, tried: Collection[Replica], call: bytes) -> tuple[Replica, ...]:
+    """The replicas that must not continue what one of this version has said; all of them: none may.
+    ``tried``: those that have failed at it, or are to be left."""
     return tuple(
         replica
         for replica in pool.replicas
-        if replica is lost
-        or replica in tried
-        or replica.spec.version != version
-        or not can_continue(replica, call)
+        if replica in tried or replica.spec.version != version or not can_continue(replica, call)
     )

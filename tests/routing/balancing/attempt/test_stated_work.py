@@ -6,7 +6,6 @@ import pytest
 
 from routing.balancing.attempt.attempt import Attempt
 from routing.balancing.attempt.outcome import Outcome
-from routing.balancing.attempt.stated_work import StatedWork, own_estimate
 from routing.balancing.pool.pool import Pool
 
 
@@ -26,12 +25,12 @@ def test_nothing_is_learned_from_what_a_client_states(make_pool, tokens: int) ->
         for _ in range(400):
             own, took = rng.choice([(10.0, 0.1), (100.0, 1.0), (-30.0, 0.5)])
             now += 2.0
-            stated = StatedWork(rng.choice([1e-6, 1e9]), own)
-            attempt = pool.begin(stated if lies else own, now)
+            stated = rng.choice([1e-6, 1e9])
+            attempt = pool.begin(stated if lies else own, now, stated=lies)
             assert isinstance(attempt, Attempt)
             if lies:
                 assert pool.replicas[0].work == stated
-                attempt = pool.by_stated_work(attempt, stated)
+                attempt = pool.by_stated_work(attempt, own)
             attempt.heard(now + took / 2, tokens // 2)
             attempt.settle(Outcome.SUCCESS, now + took, tokens)
         pool.refresh(now)
@@ -41,9 +40,8 @@ def test_nothing_is_learned_from_what_a_client_states(make_pool, tokens: int) ->
 
 def test_an_attempt_that_was_replaced_is_settled_once(make_pool) -> None:
     pool = make_pool(1)
-    stated = StatedWork(50.0, 5.0)
-    before = pool.begin(stated, 1.0)
-    attempt = pool.by_stated_work(before, stated)
+    before = pool.begin(50.0, 1.0, stated=True)
+    attempt = pool.by_stated_work(before, 5.0)
     (replica,) = pool.replicas
     assert (replica.in_flight, replica.load_work, attempt.own_work) == (1, 50.0, 5.0)
     with pytest.raises(RuntimeError, match="settled twice"):
@@ -62,9 +60,7 @@ def test_stated_work_is_not_corrected(make_pool) -> None:
     now += 1.0
     usual = pool.begin(4096.0, now)
     assert usual.work < 3000.0
-    stated = StatedWork(4000.0, 4096.0)
-    attempt = pool.begin(stated, now)
+    attempt = pool.begin(4000.0, now, stated=True)
     assert attempt.work == 4000.0
-    attempt = pool.by_stated_work(attempt, stated)
+    attempt = pool.by_stated_work(attempt, 4096.0)
     assert (attempt.own_work, attempt.uncalibrated_work) == (usual.work, 4096.0)
-    assert pool.charge(own_estimate(stated)) == pool.charge(4096.0)

@@ -258,7 +258,8 @@ def test_a_success_breaks_the_row(make_pool, send, fail):
 
 
 @pytest.mark.parametrize(
-    "outcome", [o for o in NOT_FAILURES if o not in (Outcome.SUCCESS, Outcome.WITHOUT_RESULT)]
+    "outcome",
+    [o for o in NOT_FAILURES if o not in (Outcome.SUCCESS, Outcome.WITHOUT_RESULT, Outcome.BEATEN)],
 )
 def test_load_cancels_and_client_errors_never_eject(make_pool, fail, outcome):
     pool = make_pool(3, strategy="round_robin")

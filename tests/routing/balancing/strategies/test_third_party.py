@@ -36,6 +36,29 @@ class First:
         return candidates[0]
 """
 PLAIN = GOOD.replace("PARAMETERS", "pass")
+DERIVED = """
+from routing.balancing.strategies.expected_work_parameters import LeastExpectedWorkParameters
+from routing.balancing.strategies.least_expected_work import LeastExpectedWork
+
+class First(LeastExpectedWork):
+    name = "first"
+"""
+HOLDS_ONE = (
+    DERIVED.replace("(LeastExpectedWork)", "")
+    + """
+    sentence = "As the default."
+    weighs_waiting = LeastExpectedWork.weighs_waiting
+    Parameters = LeastExpectedWorkParameters
+    memory = None
+    affinity = None
+
+    def __init__(self, parameters):
+        self.default = LeastExpectedWork(parameters)
+
+    def pick(self, candidates, work, now, rng):
+        return self.default.pick(candidates, work, now, rng)
+"""
+)
 
 
 @pytest.fixture
@@ -107,6 +130,7 @@ def test_own_strategies_are_built_without_looking_for_packages() -> None:
             "AttributeError: 'tuple' object has no attribute",
         ),
         (PLAIN.replace("candidates[0]", "1 / 0"), "ZeroDivisionError: division by zero"),
+        (DERIVED, "its class derives from LeastExpectedWork, which workers run compiled: have it hold one"),
         (
             GOOD.replace("PARAMETERS", "sizes: list[int] = []"),
             "'sizes' is none of float, int, bool",
@@ -138,6 +162,13 @@ def test_what_cannot_be_used_says_why(
     _, (problem,) = check_policy({"strategy": "first"}, rules)
     assert problem.pointer == "/strategy"
     assert words in problem.message
+
+
+def test_one_that_holds_the_default_is_used(bring: Callable[..., None]) -> None:
+    bring(HOLDS_ONE)
+    balancer = Balancer(["http://10.0.0.1", "http://10.0.0.2"], strategy="first")
+    with balancer.pick(work=100.0) as busy, balancer.pick() as other:
+        assert busy is not other
 
 
 def test_the_projects_own_name_stays_its_own(bring: Callable[..., None]) -> None:

@@ -55,3 +55,15 @@ def test_what_a_dead_worker_counted_of_a_key_stays_in_the_sums() -> None:
     limited_by = {"max_concurrency": 1, "requests_per_minute": 1}
     summed = KeyCounters(id="a", requests=9, in_flight=1, limited=2, limited_by=limited_by, tokens=8)
     assert found == [summed, other]
+
+
+def test_fallbacks_are_added_by_fleet_and_cause() -> None:
+    def counted(**causes: int) -> WorkerReport:
+        fleet = FleetCounters(name="large", fallbacks={"small": causes}, no_fallback={"key": 1})
+        return WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet])
+
+    totals = RetiredCounters()
+    totals.retire(counted(no_place=5, deadline=1))
+    [found] = aggregate_fleets(totals, [counted(no_place=2), counted(first_token=3)])
+    assert found.fallbacks == {"small": {"no_place": 7, "deadline": 1, "first_token": 3}}
+    assert found.no_fallback == {"key": 3}

@@ -35,6 +35,19 @@ def test_tokens_are_those_of_the_blocks_that_are_there() -> None:
     assert one.view.tokens_held == 3 * 16, "what is not on the GPU is not counted"
 
 
+def test_of_several_groups_of_layers_one_that_keeps_whole_prompts_is_listed() -> None:
+    def of(group: int, kind: str, *blocks: int) -> list[object]:
+        return [*stored(*blocks), None, None, group, kind]
+
+    one = Publisher()
+    one.send(of(0, "sliding_window", 1, 2), of(1, "full_attention", 1, 2, 3), of(2, "full_attention", 1, 8))
+    assert one.view.tokens_held == 3 * 16
+    one.send([*removed(1), 0], [*removed(2, 3), 2])
+    assert one.view.tokens_held == 3 * 16, "those of other groups"
+    one.send([*removed(1), 1])
+    assert one.view.tokens_held == 2 * 16
+
+
 def test_the_age_is_the_median_of_the_latest_that_were_dropped() -> None:
     one = Publisher()
     for block in range(LEAST):

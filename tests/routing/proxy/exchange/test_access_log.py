@@ -20,7 +20,8 @@ from tests.routing.proxy.rig import Client, Replica, ReplicaConnection, Rig, See
 FIELDS = {
     *("time", "level", "logger", "message", "process", "request_id", "trace_id", "client"),
     *("method", "path", "fleet"),
-    *("replica", "status", "outcome", "code", "retries", "continued", "bytes", "first_byte_ms", "ms"),
+    *("replica", "status", "outcome", "code", "retries", "second", "fallback", "asked_fleet", "continued"),
+    *("bytes", "first_byte_ms", "ms"),
 }
 
 

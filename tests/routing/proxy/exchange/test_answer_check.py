@@ -84,7 +84,6 @@ async def fleet_of(rig: Rig, protocol: ApiProtocol = "openai", policy: Policy = 
 NONE_OF_CHAT = [
     pytest.param(answers(b"{}"), answers(CHAT), id="object"),
     pytest.param(answers(b"it works", b"text/html"), answers(USAGE), id="page"),
-    pytest.param(answers(b""), answers(CHAT), id="nothing"),
     pytest.param(answers(b"{}", way="head first"), answers(CHAT, way="head first"), id="head first"),
     pytest.param(answers(b"{}", way="chunks"), answers(CHAT, way="chunks"), id="chunks"),
     pytest.param(answers(DONE, EVENTS, "chunks"), answers(WORD + DONE, EVENTS, "chunks"), id="empty stream"),
@@ -102,6 +101,17 @@ async def test_it_is_out_after_a_few(rig: Rig, wrong: Script, right: Script) -> 
     assert len(fleet.replicas[0].requests) <= 7
     assert fleet.known.outcomes.without_result >= 2
     assert not any(replica.ejection.until for replica in fleet.pool.replicas[1:])
+
+
+async def test_no_client_gets_an_empty_response(rig: Rig) -> None:
+    """It is truncated, and so never an answer."""
+    fleet = await fleet_of(rig)
+    fleet.all_but_the_first(answers(CHAT))
+    fleet.replicas[0].script = answers(b"")
+    told = await fleet.ask(60)
+    assert {answer.body for answer in told} == {CHAT}
+    assert fleet.known.ejection.until
+    assert len(fleet.replicas[0].requests) <= 7
 
 
 async def test_the_clients_get_answers_once_it_is_suspected(rig: Rig) -> None:

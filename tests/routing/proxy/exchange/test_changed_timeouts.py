@@ -22,6 +22,8 @@ from tests.routing.proxy.rig import (
 
 BODY = b'{"model": "f", "stream": true}'
 STREAMED = b"POST /v1/completions HTTP/1.1\r\nHost: a.test\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+UNHELD = STREAMED.replace(b"/v1/completions", b"/v1/other", 1)
+"""To a path whose answers are forwarded as they come."""
 SOON_S = 0.1
 LATE_S = 60.0
 
@@ -54,7 +56,7 @@ class Slow:
     async def asked(self, client: Client) -> None:
         """The client's request is here, or its answer has begun."""
         before = len(self.replica.requests)
-        client.send(STREAMED)
+        client.send(UNHELD if self.beginning else STREAMED)
         await until(lambda: len(self.replica.requests) > before)
         await asyncio.sleep(0.02)
 

@@ -23,7 +23,7 @@ def answers_within(seconds: float) -> Script:
         await asyncio.sleep(seconds)
         write(OK + b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for _ in range(2):
-            event = b'data: {"choices": []}\n\n'
+            event = b'data: {"choices": [{"text": "word"}]}\n\n'
             write(b"%x\r\n%b\r\n" % (len(event), event))
             await asyncio.sleep(seconds / 4)
         write(b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")

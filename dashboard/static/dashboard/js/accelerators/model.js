@@ -5,6 +5,7 @@ import { FocusRestore } from "../edit/focus_restore.js";
 import { Polling } from "../live/polling.js";
 import { text } from "../format.js";
 import { Feed } from "../live/feed.js";
+import { Drain } from "./drain.js";
 
 export const PATH = "/accelerators";
 
@@ -33,6 +34,8 @@ export class AcceleratorsModel {
     this.deleting = false;
     /** Result of the last change, as text. */
     this.done = "";
+    /** The dialog that drains, of the row that has it open. @type {Drain | null} */
+    this.drain = null;
     this.focus = new FocusRestore();
     /** Live numbers of the newest frame, by name. @type {Map<string, import("../frames.js").AcceleratorLive>} */
     this.live = new Map();
@@ -71,14 +74,24 @@ export class AcceleratorsModel {
   open(one, deleting) {
     if (this.editing !== one.name || !this.row) this.row = new Draft(`accelerator-${one.name}`, valuesOf(one), this.changed);
     this.focus.remember();
+    this.drain = null;
     this.editing = one.name;
     this.deleting = deleting;
     this.row.problem = "";
     this.changed();
   }
 
+  /** @param {Accelerator} one */
+  openDrain(one) {
+    this.focus.remember();
+    this.editing = "";
+    this.drain = new Drain(one.name, this.changed);
+    this.changed();
+  }
+
   close() {
     this.editing = "";
+    this.drain = null;
     this.changed();
     this.focus.restore();
   }

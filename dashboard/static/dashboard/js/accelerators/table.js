@@ -4,9 +4,10 @@ import { bytes } from "../bytes.js";
 import { Confirm } from "../edit/confirm.js";
 import { plural, text } from "../format.js";
 import { html, useLayoutEffect, useRef } from "../html.js";
-import { MAY_CHANGE } from "../may_change.js";
+import { MAY_CHANGE, MAY_OPERATE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { matches } from "../components/search.js";
+import { DrainPlace } from "./drain.js";
 import { SizeFields } from "./form.js";
 import { MemoryMeter } from "./meter.js";
 import { PATH } from "./model.js";
@@ -45,15 +46,17 @@ function Table({ model, list, search }) {
 /** @param {{one: Accelerator, model: Model}} props */
 function Row({ one, model }) {
   const open = model.editing === one.name;
+  const drain = model.drain?.accelerator === one.name ? model.drain : null;
   return html`<tr data-accelerator=${one.name}>
       <td class="half"><b>${one.name}</b></td>
       <td class="num half" data-label="Memory">${text(bytes(one.memory_bytes))}<span class="sub">${one.headroom_percent} % kept free</span></td>
       <td class="half" data-label="Held all the time"><${MemoryMeter} value=${one.held_bytes} of=${one.usable_bytes} /></td>
       <td class="half" data-label="Leased now"><${Leased} one=${one} model=${model} /></td>
       <td class="half" data-label="Replicas"><${Placed} one=${one} /></td>
-      <td class="actions full">${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${one.name}`} aria-expanded=${open && !model.deleting} onClick=${() => model.open(one, false)}>Change</button>
+      <td class="actions full">${MAY_OPERATE && one.replicas.length > 0 && html`<button type="button" aria-label=${`Drain ${one.name}`} aria-expanded=${drain !== null} onClick=${() => model.openDrain(one)}>Drain …</button>${" "}`}${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${one.name}`} aria-expanded=${open && !model.deleting} onClick=${() => model.open(one, false)}>Change</button>
         ${" "}<button type="button" aria-label=${`Delete ${one.name}`} aria-expanded=${open && model.deleting} onClick=${() => model.open(one, true)}>Delete …</button>`}</td>
     </tr>
+    ${drain && html`<tr class="note"><td class="full" colspan=${COLUMNS}><${DrainPlace} drain=${drain} close=${() => model.close()} /></td></tr>`}
     ${open && html`<tr class="note"><td class="full" colspan=${COLUMNS}>${model.deleting ? html`<${Deletion} key="delete" one=${one} model=${model} />` : html`<${Change} key="change" one=${one} model=${model} />`}</td></tr>`}`;
 }
 

@@ -9,12 +9,28 @@ const WORTH_A_LINE = new Set(["ejected", "down", "unready", "draining", "mainten
 
 /** @typedef {{at: number, label: string, state: string}} Marker */
 
-/** @param {import("../live/events.js").Event[]} events @returns {Marker[]} oldest first */
+/** @param {import("../live/events.js").Event[]} events newest first @returns {Marker[]} oldest first */
 export function markersOf(events) {
-  return events
+  return changes(events)
     .filter((event) => event.kind === "policy" || WORTH_A_LINE.has(event.state))
-    .map((event) => ({ at: Date.parse(event.at) / 1000, label: label(event), state: event.state }))
-    .reverse();
+    .map((event) => ({ at: Date.parse(event.at) / 1000, label: label(event), state: event.state }));
+}
+
+/**
+ * Oldest first, without those that say once more what a replica is: one that stays dead is ejected again every few
+ * seconds, and a line for each would hide the chart.
+ * @param {import("../live/events.js").Event[]} events newest first
+ */
+function changes(events) {
+  /** @type {Map<string, string>} */
+  const states = new Map();
+  return events.toReversed().filter(({ fleet, replica, state }) => {
+    if (!replica || !state) return true;
+    const key = `${fleet}/${replica}`;
+    const changed = states.get(key) !== state;
+    states.set(key, state);
+    return changed;
+  });
 }
 
 /** @param {import("../live/events.js").Event} event */

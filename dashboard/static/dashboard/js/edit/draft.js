@@ -137,11 +137,11 @@ export class Draft {
   }
 }
 
-/** A number as a number; nothing: null; anything else as typed, for the API to say what is wrong. @param {string} text */
+/** A number as a number; nothing: null; anything else as typed, for the API to say what is wrong. JSON knows no infinite one. @param {string} text */
 export function numeric(text) {
   if (text === "") return null;
   const number = Number(text.replace(",", "."));
-  return Number.isNaN(number) ? text : number;
+  return Number.isFinite(number) ? number : text;
 }
 
 /** "chat, gpt" → ["chat", "gpt"] @param {string} text */

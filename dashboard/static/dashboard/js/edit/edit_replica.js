@@ -8,7 +8,7 @@ import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusRestore } from "./focus_restore.js";
 import { MemoryFields } from "./memory_fields.js";
-import { ReplicaFields, sent, shownValues, trialOf } from "./replica_fields.js";
+import { ReplicaFields, sent, shownValues, trialOf, YES } from "./replica_fields.js";
 import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 /** @type {[string, string][]} */
@@ -16,6 +16,12 @@ const ADMIN_STATES = [
   ["active", "active"],
   ["draining", "draining: no new requests"],
   ["maintenance", "maintenance: no new requests"],
+];
+
+/** @type {[string, string][]} */
+const MOVE = [
+  ["", "finish there"],
+  [YES, "are moved, if they can be continued"],
 ];
 
 /** A name stays as it is. @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
@@ -106,6 +112,7 @@ export function EditReplica({ edits, replica, others }) {
       <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another URL is another instance: its state is checking until a probe passes." />
       <${ReplicaFields} draft=${draft} classes=${edits.classes} />
       <${SelectEntry} draft=${draft} name="admin_state" label="Admin state" options=${ADMIN_STATES} />
+      ${draft.text("admin_state") !== "active" && html`<${SelectEntry} draft=${draft} name="move" label="Its streams" options=${MOVE} />`}
       <${MemoryFields} draft=${draft} devices=${edits.devices.list} />
       ${(trial.said.busy || trial.said.found || trial.said.problem) && html`<${TrialProbeResult} trial=${trial} />`}
     </div>

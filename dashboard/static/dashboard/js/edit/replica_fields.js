@@ -7,7 +7,7 @@ import { MEMORY_FIELDS } from "./memory_fields.js";
 /**
  * A replica's settings, as the API answers them; it answers more beside them.
  * @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string,
- *   credential: string, adapters: string[] | null, admin_state: string, accelerators: string[], memory_bytes: number | null, request_bytes: number,
+ *   version: string, credential: string, adapters: string[] | null, admin_state: string, move: boolean, accelerators: string[], memory_bytes: number | null, request_bytes: number,
  *   request_bytes_per_work: number}} ReplicaSettings
  */
 
@@ -15,6 +15,9 @@ import { MEMORY_FIELDS } from "./memory_fields.js";
 const TEXT = { shown: (value) => value ?? "", sent: (text) => text };
 /** @type {import("./draft.js").Field} */
 const NUMBER = { shown: (value) => String(value ?? ""), sent: numeric };
+
+/** How a select says that something is so. */
+export const YES = "yes";
 
 /** The word that stands for an empty list in the form: an empty field is no list, which means all. */
 const NONE = "none";
@@ -24,6 +27,9 @@ const ADAPTERS = {
   sent: (text) => (text ? (text === NONE ? [] : listed(text)) : null),
 };
 
+/** @type {import("./draft.js").Field} */
+const FLAG = { shown: (value) => (value ? YES : ""), sent: (text) => text === YES };
+
 /** Every setting. @type {Record<string, import("./draft.js").Field>} */
 const FIELDS = {
   name: TEXT,
@@ -32,9 +38,11 @@ const FIELDS = {
   weight: NUMBER,
   max_concurrency: NUMBER,
   site: TEXT,
+  version: TEXT,
   credential: TEXT,
   adapters: ADAPTERS,
   admin_state: TEXT,
+  move: FLAG,
   ...MEMORY_FIELDS,
 };
 
@@ -64,6 +72,7 @@ export function ReplicaFields({ draft, classes }) {
     <${TextEntry} draft=${draft} name="weight" label="Weight" inputmode="decimal" placeholder=${classes.weight(hardware)} help=${hardware ? "Empty: from its hardware class." : "Empty: 1.0."} />
     <${TextEntry} draft=${draft} name="max_concurrency" label="Max concurrency" inputmode="numeric" placeholder="from the policy" help="Requests in flight at this replica; more are queued." />
     <${TextEntry} draft=${draft} name="site" label="Site" placeholder="any" help="Where it runs. Proxies of that site prefer it. Empty: local to every site." />
+    <${TextEntry} draft=${draft} name="version" label="Version" placeholder="not set" help="Of the model or build it serves. Only replicas of the same version continue each other's answers." />
     <${TextEntry} draft=${draft} name="adapters" label="LoRA adapters" placeholder="all of the fleet's" help="Which of the fleet's adapters it serves, as sql-lora, support-lora. Empty: all of them; none: none." />
     <${TextEntry} draft=${draft} name="credential" label="Credential" placeholder="from the fleet"
       help="Where proxies and probes find its bearer token: env:NAME or file:/absolute/path. Not the token itself. Empty: the fleet's." />`;

@@ -2,15 +2,15 @@
 
 /** The `id` of the field that a JSON pointer into a policy means. @param {string} pointer @returns {string} */
 export function fieldOf(pointer) {
-  const [, first = "", second = ""] = pointer.split("/");
+  const [, first = "", second = "", ...further] = pointer.split("/");
   if (first === "parameters") return `parameter-${second}`;
   if (first === "strategy") return first;
-  return idOf(second ? `${first}.${second}` : first);
+  return idOf([first, second, ...further].filter(Boolean).join("."));
 }
 
 /** The `id` of the field of a value beside the strategy. @param {string} name its place in the policy, as `queue.size` */
 export function idOf(name) {
-  return `policy-${name.replace(".", "-")}`;
+  return `policy-${name.replaceAll(".", "-")}`;
 }
 
 /** Where typing goes on. @param {string} form its `id` */

@@ -17,6 +17,7 @@ import { Timeline } from "../components/timeline.js";
 import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
+import { FallbackPanel } from "./fallback_panel.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
@@ -57,6 +58,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
+    ${frame && html`<${FallbackPanel} summary=${frame.summary} />`}
     <div class="columns">
       ${FLEET_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>

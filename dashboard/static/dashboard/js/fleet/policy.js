@@ -122,6 +122,15 @@ export class Policy {
     this.#touched(idOf(name));
   }
 
+  /** @param {import("./policy_settings.js").Fallback[]} list */
+  changeFallback(list) {
+    this.settings.changeFallback(this.stored, list);
+    // What was wrong may stand elsewhere now.
+    const others = Object.entries(this.errors).filter(([id]) => !id.startsWith(idOf("fallback.")));
+    this.errors = Object.fromEntries(others);
+    this.#touched();
+  }
+
   reset() {
     this.#forget();
     this.errors = {};
@@ -223,5 +232,5 @@ function converted({ type }, text) {
   if (type === "boolean") return text === "true";
   if (type === "string") return text;
   const number = Number(text.trim().replace(",", "."));
-  return text.trim() === "" || Number.isNaN(number) ? text : number;
+  return text.trim() === "" || !Number.isFinite(number) ? text : number;
 }

@@ -1,4 +1,4 @@
-/** Policy panel: strategy, its parameters, concurrency, queue, sites and objective. */
+/** Policy panel: strategy, its parameters, concurrency, queue, sites, first tokens and failures. */
 import { curl } from "../api.js";
 import { html } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
@@ -8,6 +8,7 @@ import { ParameterField } from "./parameter_field.js";
 import { Predicted } from "./predicted.js";
 import { FORM } from "./policy.js";
 import { PolicySettingsFields } from "./policy_settings_fields.js";
+import { SecondAttempts } from "./second_attempts.js";
 import { errorProps, FieldError } from "./field_error.js";
 
 /** @param {{policy: import("./policy.js").Policy, frame: import("../frames.js").FleetFrame | null}} props */
@@ -41,7 +42,7 @@ export function PolicyPanel({ policy, frame }) {
       </div>
     </form>
     <${Copyable} label="The same as a command" text=${curl("PATCH", policy.path, policy.body())} />
-    <${OtherSettings} policy=${policy} live=${frame?.serves ?? null} predictions=${frame?.predictions ?? null} />
+    <${OtherSettings} policy=${policy} live=${frame?.serves ?? null} predictions=${frame?.predictions ?? null} seconds=${frame?.second_attempts ?? null} />
   </section>`;
 }
 
@@ -60,23 +61,22 @@ const SERVES = { auto: "in slots or batches, as learned", slots: "in slots, as m
 
 /**
  * The rest of the policy, to be read; changed through the API.
- * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null, predictions: import("../frames.js").PredictionsLive | null}} props
+ * @param {{policy: import("./policy.js").Policy, live: import("../frames.js").ServesLive | null, predictions: import("../frames.js").PredictionsLive | null, seconds: import("../frames.js").SecondAttemptsLive | null}} props
  */
-function OtherSettings({ policy, live, predictions }) {
-  const { slow_start_s, ejection, timeouts, limits, retries, half_close, continuation, serves } = policy.stored;
+function OtherSettings({ policy, live, predictions, seconds }) {
+  const { slow_start_s, ejection, timeouts, limits, retries, half_close, first_token_limit_s, plain_limit_factor, serves } = policy.stored;
   return html`<dl class="fields">
     <${Fact} name="Replicas serve"><div data-cell="serves">${live?.words ?? SERVES[serves]}<p class="help">${live?.how_known ?? "not learned yet"}</p></div></${Fact}>
     <${Predicted} predictions=${predictions} />
     <${Fact} name="Ejected after">${ejection.consecutive_failures} failures, for ${ejection.base_s} s</${Fact}>
     <${Fact} name="Slow start">${slow_start_s} s</${Fact}>
-    <${Fact} name="Retry budget">${retries.budget_percent} %</${Fact}>
     <${Fact} name="Retried statuses">${retries.statuses.join(", ") || "none"}</${Fact}>
     <${Fact} name="Total timeout">${timeouts.total_s} s</${Fact}>
     <${Fact} name="Half-closed clients">${half_close === "allow" ? "still get their response" : "count as disconnected"}</${Fact}>
-    <${Fact} name="Streams that break off">${continuation === "auto" ? "said on by another replica, where it can" : "end there"}</${Fact}>
+    <${SecondAttempts} seconds=${seconds} limit=${first_token_limit_s} off=${first_token_limit_s === "off" && plain_limit_factor === null} />
     <${Fact} name="Max body size">${(limits.max_body_bytes / 2 ** 20).toLocaleString("en", { maximumSignificantDigits: 3 })} MiB</${Fact}>
   </dl>
   <details class="details"><summary>Change these from a terminal</summary>
-    <${Copyable} label="Example" text=${curl("PATCH", policy.path, { slow_start_s, retries: { budget_percent: retries.budget_percent } })} />
+    <${Copyable} label="Example" text=${curl("PATCH", policy.path, { slow_start_s, retries: { statuses: retries.statuses } })} />
     <p class="help">The <a href="/api/v1/docs">API reference</a> lists every field of a policy; the response says what changed.</p></details>`;
 }

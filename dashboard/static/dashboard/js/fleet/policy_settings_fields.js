@@ -1,6 +1,7 @@
-/** Form fields of the policy settings besides the strategy: concurrency, queue, sites, objective. */
+/** Form fields of the policy settings besides the strategy: concurrency, queue, sites, first tokens, failures. */
 import { html } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
+import { FallbackFields } from "./fallback_fields.js";
 import { idOf } from "./field_ids.js";
 import { errorProps, FieldError } from "./field_error.js";
 
@@ -21,15 +22,27 @@ export function PolicySettingsFields({ policy }) {
     <${ChoiceField} policy=${policy} name="locality.prefer" label="Site preference" options=${[["site", "own site first"], ["none", "no preference"]]} help="Whether a proxy prefers replicas of its own site, and those without a site, to others." />
     ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="Utilization of the own site above which requests spill to other sites, from 0 to 1. Default 0.8." />`}
   </div>
-  <div class="fields" role="group" aria-label="Objective">
+  <div class="fields" role="group" aria-label="First tokens">
     <${NumberField} policy=${policy} name="slo.first_token_s" label="First token within" unit="s" placeholder="no objective" help="A streamed request goes where its first token is likelier to come in this time. Empty: no objective." />
-  </div>`;
+    <${NumberField} policy=${policy} name="first_token_limit_s" label="Second replica after" unit="s" placeholder="off" words=${true} help="A streamed request whose replica has sent nothing of an answer by then is sent to a second one as well. auto: the limit is learned; off: none is sent twice." />
+    <${NumberField} policy=${policy} name="plain_limit_factor" label="Not streamed: after" unit="× predicted" placeholder="never" help="The same of a request that is not streamed, after so many times its predicted completion, 1.5 or more. Empty: never." />
+  </div>
+  <div class="fields" role="group" aria-label="Failures">
+    <${ChoiceField} policy=${policy} name="continuation" label="Streams that break off" options=${[["off", "end there"], ["auto", "are continued"]]} help="Continued: another replica of the same version goes on with the answer, if it can. What was sent is kept until then, some 250 bytes a token." />
+    <${NumberField} policy=${policy} name="retries.budget_percent" label="Retry budget" unit="%" help="At most this share of the requests is sent again after a failure, plus 2 a second; each at most twice. 0: none. Default 20 %." />
+  </div>
+  <${FallbackFields} policy=${policy}>
+    <${NumberField} policy=${policy} name="fallback_budget_percent" label="Fallback budget" unit="%" help="At most this share of the requests falls back, plus 2 a second. 0: none. Default 100 %." />
+  <//>`;
 }
 
-/** @param {{policy: Policy, name: Name, label: string, help: string, unit?: string, placeholder?: string}} props */
-function NumberField({ policy, name, label, help, unit = "", placeholder = "" }) {
+/**
+ * @param {{policy: Policy, name: Name, label: string, help: string, unit?: string, placeholder?: string, words?: boolean}} props
+ *   `words`: words are values as well
+ */
+function NumberField({ policy, name, label, help, unit = "", placeholder = "", words = false }) {
   return html`<${Field} policy=${policy} name=${name} label=${label} help=${help}>
-    <span class="nowrap"><input ...${common(policy, name)} type="text" inputmode="decimal" placeholder=${placeholder} autocomplete="off"
+    <span class="nowrap"><input ...${common(policy, name)} type="text" inputmode=${words ? "text" : "decimal"} placeholder=${placeholder} autocomplete="off"
       value=${policy.settings.value(policy.stored, name)} onInput=${typed(policy, name)} />${unit && html`<span class="unit"> ${unit}</span>`}</span><//>`;
 }
 

@@ -11,6 +11,7 @@ import { Sparkline } from "../components/sparkline.js";
 import { State } from "../components/state.js";
 import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
+import { DrainForm } from "./drain_form.js";
 import { RowNotes } from "./row_notes.js";
 import { Learned } from "./learned.js";
 import { WeightButton, WeightForm } from "./weight.js";
@@ -51,24 +52,28 @@ export function ReplicaTable({ model, actions, edits, search }) {
 function ReplicaRow({ replica, middle, model, actions, edits }) {
   const settings = model.settings.get(replica.name);
   const [weighing, weigh] = useState(false);
+  const [asking, ask] = useState(false);
+  // The dialog is about one that is active; what was asked is answered by whoever drains it.
+  const draining = asking && actions.adminState(replica) === "active";
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
     <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
-    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}<${Adapters} names=${settings?.adapters} /></td>
+    <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}${settings?.version && html`<span class="sub clipped" title=${`Version ${settings.version} of the model`}>version ${settings.version}</span>`}<${Adapters} names=${settings?.adapters} /></td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
     <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${replica.in_flight} capacity=${replica.max_concurrency} loud=${replica.ejected} /><${Reported} load=${replica.reported} /></td>
     <td class="num" data-label="p50" data-cell="p50"><${Quantity} of=${duration(replica.p50_s)} /><span class="sub">${"\u00a0"}</span></td>
     <td class=${`num${slow ? " is-down" : ""}`} data-label="p99"><${Quantity} of=${duration(replica.p99_s)} /><${Learned} learned=${replica.learned} /></td>
     <td class="sparkline"><${Sparkline} values=${model.slow.of(replica.name)} tone="slow" /></td>
-    <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} /></td>
+    <td class="actions full"><${AdminButton} replica=${replica} actions=${actions} open=${draining} onOpen=${() => ask(!draining)} /></td>
   </tr>
   <${RowNotes} replica=${replica} frame=${model.frame} actions=${actions}
     form=${form()} />`;
 
   function form() {
     if (edits.open === replica.name) return html`<${EditReplica} edits=${edits} replica=${replica} others=${others(model, replica.name)} />`;
+    if (draining) return html`<${DrainForm} replica=${replica} actions=${actions} onClose=${() => ask(false)} />`;
     return weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`;
   }
 }
@@ -124,7 +129,7 @@ function StateCell({ replica, actions }) {
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
 function words(replica, model) {
   const settings = model.settings.get(replica.name);
-  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", ...(settings?.accelerators ?? []), ...(settings?.adapters ?? [])];
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", settings?.version ?? "", ...(settings?.accelerators ?? []), ...(settings?.adapters ?? [])];
 }
 
 /** @param {string} url */

@@ -48,14 +48,19 @@ export class RowActions {
     return confirmed && performance.now() < confirmedUntil ? confirmed : admin_state;
   }
 
-  /** @param {string} replica */
-  drain(replica) {
-    return this.#setAdminState(replica, "draining", "active");
+  /** Answers whether it was accepted. @param {string} replica @param {boolean} [move] streams that can be continued */
+  drain(replica, move = false) {
+    return this.#change(replica, { admin_state: "draining", ...(move && { move }) }, { admin_state: "active" }, () => "draining");
+  }
+
+  /** Of one that is taken out: whether its streams are moved. @param {string} replica @param {boolean} move */
+  move(replica, move) {
+    return this.#change(replica, { move }, null, () => (move ? "moving streams" : "moving none"));
   }
 
   /** @param {import("../frames.js").ReplicaLive} replica */
   activate(replica) {
-    return this.#setAdminState(replica.name, "active", this.adminState(replica));
+    return this.#change(replica.name, { admin_state: "active" }, { admin_state: this.adminState(replica) }, () => "active");
   }
 
   /** Answers whether it was accepted. @param {string} replica @param {number | string | null} weight null: the hardware class's */
@@ -116,11 +121,6 @@ export class RowActions {
   #undoable() {
     setTimeout(this.changed, UNDO_FOR_MS + 50);
     return performance.now() + UNDO_FOR_MS;
-  }
-
-  /** @param {string} replica @param {string} state @param {string} before */
-  #setAdminState(replica, state, before) {
-    return this.#change(replica, { admin_state: state }, { admin_state: before }, () => state);
   }
 
   /**

@@ -1,6 +1,8 @@
 /** Notes under a replica's row: an open form, the progress of a drain, the result of a change. */
 import { plural } from "../format.js";
 import { html } from "../html.js";
+import { Left } from "../components/moving.js";
+import { MAY_OPERATE } from "../may_change.js";
 
 const COLUMNS = 10;
 
@@ -18,10 +20,24 @@ export function RowNotes({ replica, frame, actions, form }) {
   return html`<tr class="note" data-note=${replica.name}><td class="full" colspan=${COLUMNS}><div class="notes">
     ${form}
     ${draining && drained(replica, frame)}
+    ${draining && replica.move && replica.moving && html`<${Left} moving=${replica.moving} />`}
+    ${draining && MAY_OPERATE && moveButton(replica, actions)}
     ${result && html`<span class=${result.everywhere ? "applied" : "is-unready"} role="status">${result.text}</span>`}
     ${undoable && html`<button type="button" disabled=${busy} aria-label=${`Undo the change of ${replica.name}`} onClick=${() => actions.undo(replica.name)}>Undo · ${Math.ceil(left / 1000)} s</button>`}
     ${problem && html`<span class="problem" role="alert">${problem}</span>`}
   </div></td></tr>`;
+}
+
+/**
+ * Moves the streams of a replica that is taken out, or stops that.
+ * @param {import("../frames.js").ReplicaLive} replica @param {import("./row_actions.js").RowActions} actions
+ */
+function moveButton({ name, in_flight, move, moving }, actions) {
+  const movable = moving?.movable ?? 0;
+  if (!(move ? in_flight : movable)) return "";
+  const { busy } = actions.of(name);
+  return html`<button type="button" disabled=${busy} aria-label=${move ? `Stop moving streams of ${name}` : `Move streams of ${name}`} onClick=${() => actions.move(name, !move)}>
+    ${move ? "Stop moving" : `Move ${plural(movable, "stream")}`}</button>`;
 }
 
 /**

@@ -12,11 +12,12 @@ export function status({ summary, replicas, workers, workers_current: current })
   const weightless = replicas.filter((replica) => replica.eligible && !replica.weight);
   const rest = html`${weightless.length > 0 && ofWeightZero(weightless)}${takes(summary.taking)} the requests.`;
   if (summary.cold) return loading(summary.cold, summary.queue, replicas);
+  const [level, meanwhile] = summary.covered ? /** @type {const} */ (["warn", "Requests fall back to another fleet."]) : /** @type {const} */ (["bad", "Requests are answered with 503."]);
   if (!summary.eligible) {
-    return { level: "bad", title: "No replica is eligible", text: html`Requests are answered with 503. ${reasons(replicas)}` };
+    return { level, title: "No replica is eligible", text: html`${meanwhile} ${reasons(replicas)}` };
   }
   if (!summary.taking) {
-    return { level: "bad", title: "All replicas have weight 0", text: html`Requests are answered with 503. ${ofWeightZero(weightless)}Give one a weight above 0.` };
+    return { level, title: "All replicas have weight 0", text: html`${meanwhile} ${ofWeightZero(weightless)}Give one a weight above 0.` };
   }
   if (summary.queue.state === "refusing") return refusing(summary);
   if (summary.error_percent >= ERROR_RATE_THRESHOLD_PERCENT) {

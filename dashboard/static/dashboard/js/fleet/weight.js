@@ -1,5 +1,6 @@
 /** Weight of a replica: a number in the row that opens a form below. Enter saves, Escape closes. */
 import { weight as written } from "../format.js";
+import { useFocusBack } from "../components/focus_back.js";
 import { html, useLayoutEffect, useRef } from "../html.js";
 import { MAY_OPERATE } from "../may_change.js";
 
@@ -8,12 +9,7 @@ import { MAY_OPERATE } from "../may_change.js";
  *   onOpen: () => void}} props `own`: set on the replica itself; null: its hardware class's
  */
 export function WeightButton({ replica, own, open, onOpen }) {
-  const button = useRef(/** @type {HTMLButtonElement | null} */ (null));
-  const opened = useRef(false);
-  useLayoutEffect(() => {
-    if (opened.current && !open) button.current?.focus();
-    opened.current = open;
-  }, [open]);
+  const button = useFocusBack(open);
   const number = written(replica.weight);
   if (!MAY_OPERATE) return number;
   return html`<button type="button" ref=${button} class="weight-button" aria-expanded=${open} onClick=${onOpen}
@@ -44,5 +40,5 @@ function entered(text) {
   const trimmed = text.trim();
   if (trimmed === "") return null;
   const number = Number(trimmed.replace(",", "."));
-  return Number.isNaN(number) ? trimmed : number;
+  return Number.isFinite(number) ? number : trimmed;
 }

@@ -17,7 +17,7 @@ const OUT = ["down", "ejected", "unready"];
 /** @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @param {boolean} keyed requests need a client key @returns {BannerStatus} */
 export function status(frame, events, keyed) {
   return (
-    noWorker(frame) ?? unreachable(frame, events) ?? refusing(frame) ?? failing(frame) ?? loading(frame) ?? late(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
+    noWorker(frame) ?? unreachable(frame, events, false) ?? refusing(frame) ?? failing(frame) ?? unreachable(frame, events, true) ?? loading(frame) ?? late(frame) ?? troubledWorker(frame) ?? out(frame, events) ?? refused(frame, keyed) ?? calm(frame)
   );
 }
 
@@ -31,16 +31,19 @@ function noWorker({ workers }) {
   };
 }
 
-/** A fleet without a replica that takes requests. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events @returns {BannerStatus | null} */
-function unreachable({ fleets }, events) {
-  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking && !fleet.cold);
+/**
+ * A fleet without a replica that takes requests. @param {OverviewFrame} frame @param {import("../live/events.js").Event[]} events
+ * @param {boolean} covered one whose requests another fleet gets @returns {BannerStatus | null}
+ */
+function unreachable({ fleets }, events, covered) {
+  const dark = fleets.filter((fleet) => fleet.replicas && !fleet.taking && !fleet.cold && fleet.covered === covered);
   if (!dark.length) return null;
   const [fleet] = dark;
   const more = dark.length > 1 ? ` Also: ${dark.slice(1).map((one) => one.name).join(", ")}.` : "";
   return {
-    level: "bad",
+    level: covered ? "warn" : "bad",
     title: fleet.eligible ? `All replicas of ${fleet.name} have weight 0` : `${fleet.name} has no eligible replica`,
-    text: html`Its requests are answered with 503${!fleet.eligible && since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
+    text: html`Its requests ${covered ? "fall back to another fleet" : "are answered with 503"}${!fleet.eligible && since(events, fleet.name, Object.keys(fleet.states))}. ${counted(fleet)}.${more}`,
     href: page(fleet),
     action: `Open ${fleet.name}`,
   };

@@ -90,12 +90,9 @@ fleets:
     policy:
       slo: {latency_s: 1}
     replicas:
-      - {name: a, url: http://h:1, version: v}
+      - {name: a, url: http://h:1}
 """,
-        [
-            '5:13 fleets[0].policy.slo.latency_s: "latency_s" is reserved and not implemented yet: remove it',
-            '7:36 fleets[0].replicas[0].version: "version" is reserved and not implemented yet: remove it',
-        ],
+        ['5:13 fleets[0].policy.slo.latency_s: "latency_s" is reserved and not implemented yet: remove it'],
     ),
 }
 

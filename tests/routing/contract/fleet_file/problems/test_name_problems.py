@@ -36,6 +36,25 @@ CASES = {
             '7:23 fleets[1].aliases[1]: the alias "chat" is already an alias of fleet digits: choose another',
         ],
     ),
+    "fallbacks that are unknown, of another protocol, the fleet itself, or lead back to it": (
+        """\
+fleets:
+  - {name: a, protocol: openai, policy: {fallback: [{fleet: b}, {fleet: v2}, {fleet: aa}]}}
+  - {name: b, protocol: openai, policy: {fallback: [{fleet: a, causes: [no_place]}, {fleet: b}]}}
+  - {name: v2, protocol: open-inference}
+""",
+        [
+            "2:61 fleets[0].policy.fallback[0].fleet: leads back to fleet a (a → b → a): remove one of these "
+            "fallbacks",
+            "2:73 fleets[0].policy.fallback[1].fleet: fleet v2 has the protocol open-inference, and requests "
+            "of fleet a are of openai: name a fleet of that protocol",
+            '2:86 fleets[0].policy.fallback[2].fleet: unknown fleet "aa"; there are: b, v2; add it first, or '
+            "remove it from the list",
+            "3:61 fleets[1].policy.fallback[0].fleet: leads back to fleet b (b → a → b): remove one of these "
+            "fallbacks",
+            "3:93 fleets[1].policy.fallback[1].fleet: fleet b cannot be its own fallback: name another fleet",
+        ],
+    ),
     "adapters of replicas that their fleet has not, or that are listed twice": (
         FLEET
         + """\

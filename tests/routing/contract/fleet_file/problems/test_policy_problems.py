@@ -56,7 +56,7 @@ CASES = {
     "no status accepted": (
         FLEET + "    probe: {path: /, accepted_statuses: []}\n",
         [
-            "4:41 fleets[0].probe.accepted_statuses: must hold at least 1 of status codes, 200 to 599",
+            "4:41 fleets[0].probe.accepted_statuses: needs at least 1 of the status codes, 200 to 599",
         ],
     ),
     "sites": (

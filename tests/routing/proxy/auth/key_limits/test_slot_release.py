@@ -58,7 +58,7 @@ async def loses_the_replica(rig: Rig, replica: Replica, client: Client) -> None:
 
 async def is_cut_within_the_answer(rig: Rig, replica: Replica, client: Client) -> None:
     replica.script = answer_bytes(OK + b"Content-Length: 9\r\n\r\npart", "fin")
-    assert not (await client.ask(request())).complete
+    assert not (await client.ask(request(b"/x"))).complete
 
 
 async def leaves_before_the_answer(rig: Rig, replica: Replica, client: Client) -> None:
@@ -70,7 +70,7 @@ async def leaves_before_the_answer(rig: Rig, replica: Replica, client: Client) -
 
 async def leaves_within_the_answer(rig: Rig, replica: Replica, client: Client) -> None:
     replica.script = answer_bytes(OK + b"Content-Length: 9\r\n\r\npart")
-    client.send(request())
+    client.send(request(b"/x"))
     await client.reader.readuntil(b"part")
     client.abort()
 

@@ -7,6 +7,8 @@ import json
 from math import inf
 from typing import Any
 
+from msgspec.structs import replace
+
 from routing.balancing.replica.state import Replica as PoolReplica
 from routing.contract.policy import Policy, Timeouts
 from routing.contract.probe import Probe
@@ -34,6 +36,8 @@ class Part:
         self.number = number
         self.events: int | None = None
         self.partial = 0
+        self.error = b""
+        """What it sends as a chunk before it breaks off."""
         self.breaks = "rst"
         self.refuses: bytes = b""
         self.asked: list[dict[str, Any]] = []
@@ -58,6 +62,8 @@ class Part:
         if self.events is None or self.events >= len(events):
             write(b"0\r\n\r\n")
             return
+        if self.error:
+            write(chunk(self.error))
         if self.partial:
             write(chunk(events[self.events])[: self.partial])
         self.told.set()
@@ -96,6 +102,17 @@ async def parts(
         one.continuation.chats = one.continuation.completions = True
         one.continuation.due = inf
     return told
+
+
+def drain(rig: Rig, *replicas: PoolReplica, move: bool = True) -> None:
+    """A newer table, in which these replicas and no others drain."""
+    pool = rig.table.fleets["f"]
+    old = pool.snapshot
+    specs = [
+        replace(one.spec, admin_state="draining" if one in replicas else "active", move=move)
+        for one in pool.replicas
+    ]
+    rig.table.apply_snapshot(replace(old, version=old.version + 1, replicas=specs))
 
 
 def in_pool(rig: Rig) -> list[PoolReplica]:

@@ -1,4 +1,4 @@
-"""A stream whose replica breaks off is said on by another: the client reads one answer, and it is whole."""
+"""A stream whose replica breaks off is continued by another: the client reads one answer, and it is whole."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from routing.contract.policy import Timeouts
-from tests.routing.protocols.continuation.streams import Read
+from tests.routing.protocols.continuation.streams import Read, event
 from tests.routing.proxy.exchange.continuation.telling import (
     USAGE,
     ask,
@@ -30,19 +30,23 @@ def counters(rig: Rig) -> Any:
 @pytest.mark.parametrize("chat", [True, False])
 @pytest.mark.parametrize("events", [1, 4, 5, 8])
 async def test_one_answer(rig: Rig, client: Client, shape: str, breaks: str, chat: bool, events: int) -> None:
+    """Where the client has got nothing of it, for it only names a role, it is asked for anew."""
     first, second, *_ = await parts(rig, shape, chat)
     first.events, first.breaks = events, breaks
     answer = await ask(client, chat, **USAGE)
     assert answer.complete
+    anew = chat and events == 1
     read, whole = Read(answer.body), Read(uninterrupted(first, **USAGE))
     assert read.text == whole.text
     assert read.usages == whole.usages
     assert read.reasons == whole.reasons
     assert read.roles == whole.roles
-    assert read.envelopes == whole.envelopes
-    assert read.comments == [b": continued by another replica"]
+    assert len(read.envelopes) == 1
+    assert anew or read.envelopes == whole.envelopes
+    assert read.comments == ([] if anew else [b": continued by another replica"])
     assert len(second.asked) == 1
-    assert counters(rig).continued == 1
+    assert counters(rig).continued == (0 if anew else 1)
+    assert counters(rig).retries == 1
     assert counters(rig).answered == 1
     assert counters(rig).errors == 0
 
@@ -121,6 +125,34 @@ async def test_what_cannot_be_continued_ends_with_an_error_event(
     assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "bad_response"
     assert not second.asked
     assert counters(rig).not_continued == {cause: 1}
+
+
+@pytest.mark.parametrize("continuation", ["auto", "off"])
+async def test_an_older_client_is_told_as_well(rig: Rig, client: Client, continuation: str) -> None:
+    first, *_ = await parts(rig, continuation=continuation)
+    first.events = 4
+    client.send(request().replace(b"HTTP/1.1", b"HTTP/1.0"))
+    answer = await client.answer(b"POST")
+    *_, last = answer.body[:-2].split(b"\n\n")
+    assert not answer.complete
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "bad_response"
+
+
+@pytest.mark.parametrize("continues", [False, True])
+@pytest.mark.parametrize("breaks", ["empty", "rst"])
+async def test_an_error_event_of_the_replica_is_the_only_one(
+    rig: Rig, client: Client, breaks: str, continues: bool
+) -> None:
+    """Be it the first, or the one that goes on."""
+    told = await parts(rig, count=3)
+    told[0].events = 4
+    fails = told[1] if continues else told[0]
+    fails.events, fails.breaks, fails.error = 3, breaks, event({"error": {"message": "dead", "code": 500}})
+    answer = await ask(client)
+    assert answer.body.count(b'"error"') == 1
+    assert b'"dead"' in answer.body
+    assert b"[DONE]" not in answer.body
+    assert answer.complete is (breaks == "empty" and not continues)
 
 
 @pytest.mark.parametrize("why", ["version", "trial"])
@@ -203,18 +235,3 @@ async def test_the_memory_gives_way_to_bodies(rig: Rig, client: Client) -> None:
     assert not answer.complete
     assert not second.asked
     assert counters(rig).not_continued == {"memory": 1}
-
-
-async def test_a_stream_is_moved(rig: Rig, client: Client) -> None:
-    first, second, *_ = await parts(rig)
-    first.events, first.breaks = 4, "silent"
-    client.send(request(**USAGE))
-    await first.told.wait()
-    (exchange,) = [one.exchange for one in rig.proxy._clients if one.exchange is not None]  # type: ignore[attr-defined]
-    await until(lambda: exchange.streaming_response is not None)
-    assert exchange.move("the replica is drained")
-    answer = await client.answer(b"POST")
-    assert Read(answer.body).text == first.model.text
-    assert Read(answer.body).usages == Read(uninterrupted(first, **USAGE)).usages
-    assert in_pool(rig)[0].failed == 0
-    assert len(second.asked) == 1

@@ -1,0 +1,72 @@
+"""Series of a fleet's measures."""
+
+import time
+from typing import Any
+
+import pytest
+
+from controlplane.telemetry import history
+from controlplane.telemetry.frames import Point
+from tests.controlplane.conftest import Api
+
+
+def point(at: float, rps: float, p99_s: float | None = None) -> Point:
+    return Point(
+        at=at, rps=rps, p50_s=None, p99_s=p99_s, errors_per_s=0.0, in_flight=2, output_tokens_per_s=30.0
+    )
+
+
+def keep(redis: Any, *points: Point, coarse: Point | None = None) -> None:
+    """``coarse``: kept with the last of the points."""
+    pipeline = redis.pipeline()
+    for each in points:
+        history.append(pipeline, "llm", each, coarse if each is points[-1] else None)
+    pipeline.execute()
+
+
+def test_values_of_each_metric_with_their_times(api: Api, llm: str, redis_client: Any) -> None:
+    now = time.time()
+    keep(redis_client, point(now - 2, 5.0), point(now - 1, 6.0, 0.25))
+    asked = api.get("/fleets/llm/history?metric=rps,p99_s,output_tokens_per_s")
+    assert asked.json() == {
+        "step_s": 1,
+        "at": [now - 2, now - 1],
+        "values": {"rps": [5.0, 6.0], "p99_s": [None, 0.25], "output_tokens_per_s": [30.0, 30.0]},
+    }
+    everything = api.get("/fleets/llm/history").json()["values"]
+    assert everything.keys() == set(Point.__struct_fields__) - {"at"}
+
+
+def test_since_leaves_out_what_is_older_and_picks_the_step(api: Api, llm: str, redis_client: Any) -> None:
+    now = time.time()
+    keep(redis_client, point(now - 300, 1.0), point(now - 5, 2.0), coarse=point(now - 7200, 3.0))
+    recent = api.get("/fleets/llm/history?metric=rps&since=1m").json()
+    assert (recent["step_s"], recent["values"]["rps"]) == (1, [2.0])
+    day = api.get("/fleets/llm/history?metric=rps&since=24h").json()
+    assert (day["step_s"], day["values"]["rps"]) == (10, [3.0])
+    assert api.get("/fleets/llm/history?metric=rps&since=1h&step=10").json()["at"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("metric=rpm", "metric must be one of rps, p50_s"),
+        ("metric=rps,", "not ''"),
+        ("step=5", "step must be one of 1, 10 (seconds), not '5'"),
+        ("since=soon", "since"),
+        ("until=1h", "until"),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_is_allowed(api: Api, llm: str, query: str, words: str) -> None:
+    answer = api.get(f"/fleets/llm/history?{query}")
+    assert answer.status_code == 400
+    assert words in answer.json()["detail"]
+
+
+def test_a_fleet_that_is_not_there(api: Api) -> None:
+    assert api.get("/fleets/nope/history").status_code == 404
+
+
+def test_without_redis_there_is_no_history(api: Api, llm: str, redis_server: Any) -> None:
+    redis_server.stop()
+    assert api.get("/fleets/llm/history").status_code == 503
