@@ -90,7 +90,7 @@ def _status(source: DiscoverySource) -> DiscoverySourceStatus:
 def _transaction(follower: Follower, changes: list[_Change], view: FleetView, now: datetime) -> None:
     with unit_of_work(actor(follower.source)) as write:
         check(follower)
-        at = _Place(write, fleet_named(follower.source.fleet.name, lock=True), follower.source, now)
+        at = _Transaction(write, fleet_named(follower.source.fleet.name, lock=True), follower.source, now)
         for change in changes:
             if change.name not in view.own:
                 _add(at, _entry(change))
@@ -98,14 +98,14 @@ def _transaction(follower: Follower, changes: list[_Change], view: FleetView, no
                 change.step(at, row, change)
 
 
-class _Place(NamedTuple):
+class _Transaction(NamedTuple):
     write: UnitOfWork
     fleet: Fleet
     source: DiscoverySource
     now: datetime
 
 
-_Step = Callable[[_Place, Replica, _Change], None]
+_Step = Callable[[_Transaction, Replica, _Change], None]
 
 
 def _changes(plan: Plan) -> list[_Change]:
@@ -129,7 +129,7 @@ def _unchanged(fleet: Fleet, view: FleetView, name: str) -> Replica | None:
     return replica_named(fleet, name, lock=True) if same.exists() else None
 
 
-def _add(at: _Place, entry: ReplicaEntry) -> None:
+def _add(at: _Transaction, entry: ReplicaEntry) -> None:
     settings = {name: value for name, value in msgspec.to_builtins(entry).items() if value not in (None, "")}
     refuse(replicas.problems_beside(settings, adapters=at.fleet.adapters))
     replica = replicas.insert(at.write, at.fleet, settings)
@@ -139,14 +139,14 @@ def _add(at: _Place, entry: ReplicaEntry) -> None:
     at.write.event(Event.Kind.ADMIN, text, fleet=at.fleet, replica=replica, state="checking")
 
 
-def _put(at: _Place, row: Replica, change: _Change) -> None:
+def _put(at: _Transaction, row: Replica, change: _Change) -> None:
     values = msgspec.to_builtins(_entry(change))
     settings = {name: value for name, value in values.items() if name not in PEOPLES_FIELDS}
     refuse(replicas.problems_beside(settings, adapters=at.fleet.adapters))
     replicas.put_row(at.write, at.fleet, row, settings)
 
 
-def _drain(at: _Place, row: Replica, change: _Change) -> None:
+def _drain(at: _Transaction, row: Replica, change: _Change) -> None:
     was_active = row.admin_state == _ACTIVE
     ReplicaOwner.objects.filter(replica=row).update(drained_at=at.now, reactivates=was_active)
     if was_active:
@@ -154,7 +154,7 @@ def _drain(at: _Place, row: Replica, change: _Change) -> None:
     at.write.bump_tables(at.fleet.pk)
 
 
-def _resume(at: _Place, row: Replica, change: _Change) -> None:
+def _resume(at: _Transaction, row: Replica, change: _Change) -> None:
     """It is active again if it was when it was drained, and nobody has put it into maintenance since."""
     again = row.owner.reactivates and row.admin_state == _DRAINING
     ReplicaOwner.objects.filter(replica=row).update(drained_at=None, reactivates=False)
@@ -163,6 +163,6 @@ def _resume(at: _Place, row: Replica, change: _Change) -> None:
     at.write.bump_tables(at.fleet.pk)
 
 
-def _remove(at: _Place, row: Replica, change: _Change) -> None:
+def _remove(at: _Transaction, row: Replica, change: _Change) -> None:
     replicas.remove(at.write, at.fleet, row)
     at.write.bump_tables(at.fleet.pk)

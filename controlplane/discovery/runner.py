@@ -20,10 +20,11 @@ from controlplane.discovery.changes import NotFollowing
 from controlplane.discovery.daemon_threads import SerialThread
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.kinds import registry
-from controlplane.discovery.kinds.kind import Kind, SourceError
+from controlplane.discovery.kinds.kind import SourceKind, SourceError
 from controlplane.discovery.listing import Plan
 from controlplane.discovery.reconciler import RECHECK_S
 from controlplane.models import DiscoverySource
+from controlplane.observability import metrics
 from controlplane.observability.outages import Outages
 from controlplane.services import source_rules
 
@@ -37,7 +38,7 @@ END_WITHIN_S = 1.0
 
 logger = logging.getLogger(__name__)
 
-Key = tuple[int, int]
+SourceKey = tuple[int, int]
 """Source and version of its settings."""
 
 
@@ -46,7 +47,7 @@ class DiscoveryRunner:
         self,
         client: "redis.Redis",
         leads: Callable[[], bool],
-        build: Callable[[Mapping[str, Any]], Kind] = registry.build,
+        build: Callable[[Mapping[str, Any]], SourceKind] = registry.build,
     ) -> None:
         self._client = client
         self._leads = leads
@@ -68,7 +69,7 @@ class DiscoveryRunner:
 
     async def _follow_all(self) -> None:
         write = SerialThread("discovery-writes")
-        following: dict[Key, asyncio.Task[None]] = {}
+        following: dict[SourceKey, asyncio.Task[None]] = {}
         while not self._stopping.is_set():
             try:
                 rows = await write(_sources) if self._leads() else []
@@ -85,8 +86,8 @@ class DiscoveryRunner:
 
     def _adjust(
         self,
-        following: dict[Key, asyncio.Task[None]],
-        wanted: dict[Key, DiscoverySource],
+        following: dict[SourceKey, asyncio.Task[None]],
+        wanted: dict[SourceKey, DiscoverySource],
         write: SerialThread,
     ) -> None:
         for key, task in list(following.items()):
@@ -95,6 +96,7 @@ class DiscoveryRunner:
                 del following[key]
         for key in wanted.keys() - following.keys():
             following[key] = asyncio.create_task(self._follow(wanted[key], write))
+        metrics.SOURCES_FOLLOWED.set(len(following))
 
     async def _follow(self, source: DiscoverySource, write: SerialThread) -> None:
         kind = self._build(source.settings)
@@ -120,7 +122,7 @@ def _sources() -> list[DiscoverySource]:
 class _OneSource:
     """Lists a source on a timer, and applies what it tells of meanwhile."""
 
-    def __init__(self, following: Following, kind: Kind, write: SerialThread, outages: Outages) -> None:
+    def __init__(self, following: Following, kind: SourceKind, write: SerialThread, outages: Outages) -> None:
         self._following = following
         self._kind = kind
         self._write = write
@@ -131,7 +133,9 @@ class _OneSource:
     async def resync(self) -> None:
         """Raises NotFollowing."""
         while True:
-            plan = await self._step(await self._listed())
+            answer = await self._listed()
+            metrics.SOURCE_LISTS.labels("failed" if answer.listing is None else "listed").inc()
+            plan = await self._step(answer)
             wait_s = min(RECHECK_S, self._resync_s) if plan.hurry else self._resync_s
             try:
                 async with asyncio.timeout(wait_s):

@@ -11,7 +11,7 @@ from controlplane.services.unit_of_work import unit_of_work
 TOLD_AFTER_S = 10.0
 """A shorter trouble of a source is not on the timeline."""
 
-State = DiscoverySourceStatus.State
+SourceState = DiscoverySourceStatus.State
 
 
 class Condition(NamedTuple):
@@ -28,10 +28,10 @@ class Condition(NamedTuple):
     """Name of one that could not be registered or changed, and why."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> SourceState:
         if self.error:
-            return State.FAILING
-        return State.FROZEN if self.frozen else State.FOLLOWED
+            return SourceState.FAILING
+        return SourceState.FROZEN if self.frozen else SourceState.FOLLOWED
 
     @property
     def words(self) -> str:
@@ -61,31 +61,31 @@ class StatusWriter:
     def __init__(self, source: DiscoverySource) -> None:
         self._source = source
         self._row: DiscoverySourceStatus | None = None
-        self._told: State | None = None
+        self._told: SourceState | None = None
         """The last state that the timeline knows of; ``None``: as the row says."""
 
     def write(self, follower: Follower, condition: Condition, now: datetime) -> None:
         row = self._row = self._row or DiscoverySourceStatus.objects.get(source=self._source)
         if self._told is None:
-            self._told = State(row.state)
+            self._told = SourceState(row.state)
         state, words = condition.state, condition.words[:500]
         if (row.state, row.reason) != (state, words):
             self._save(follower, row, state, words, now)
-        troubled = state in (State.FAILING, State.FROZEN)
+        troubled = state in (SourceState.FAILING, SourceState.FROZEN)
         lasts = (now - row.since).total_seconds() >= TOLD_AFTER_S
         if troubled and lasts and self._told != state:
             self._tell(follower, f"source {self._source.name}: {words}", state)
-        elif not troubled and self._told in (State.FAILING, State.FROZEN):
+        elif not troubled and self._told in (SourceState.FAILING, SourceState.FROZEN):
             self._tell(follower, f"source {self._source.name} is followed again", state)
         elif not troubled:
             self._told = state
 
     def _save(
-        self, follower: Follower, row: DiscoverySourceStatus, state: State, words: str, now: datetime
+        self, follower: Follower, row: DiscoverySourceStatus, state: SourceState, words: str, now: datetime
     ) -> None:
         if row.state != state:
             row.since = now
-        if state in (State.FAILING, State.FROZEN):
+        if state in (SourceState.FAILING, SourceState.FROZEN):
             row.frozen_since = row.frozen_since or now
         else:
             row.frozen_since = None
@@ -94,7 +94,7 @@ class StatusWriter:
             changes.check(follower)
             row.save(update_fields=["state", "reason", "since", "frozen_since"])
 
-    def _tell(self, follower: Follower, text: str, state: State) -> None:
+    def _tell(self, follower: Follower, text: str, state: SourceState) -> None:
         with unit_of_work(changes.actor(self._source)) as write:
             changes.check(follower)
             write.event(Event.Kind.SYSTEM, text, fleet=self._source.fleet, state=state)

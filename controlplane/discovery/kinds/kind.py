@@ -15,7 +15,7 @@ class SourceError(Exception):
     """A source does not answer, or not as it should: in words, the cure included, without times."""
 
 
-class Kind(Protocol):
+class SourceKind(Protocol):
     """One source. Used by one event loop."""
 
     async def list(self) -> Listing:
