@@ -20,7 +20,7 @@ from controlplane.api.openapi_operations import SEARCH, changes, creates, delete
 from controlplane.api.serializers.sources import SourceChangedSerializer, SourceSerializer
 from controlplane.datastores import redis
 from controlplane.discovery import last_lists
-from controlplane.models import DiscoverySource, DiscoverySourceStatus, ReplicaOwner
+from controlplane.models import DiscoverySource, ReplicaOwner, SourceState
 from controlplane.services import source_rules, sources
 from controlplane.services.lookup import fleet_named
 
@@ -52,7 +52,7 @@ def _represented(
     row: DiscoverySource, owned: int, missing: tuple[int, Any], last: last_lists.LastList | None
 ) -> dict[str, Any]:
     status, (number, first) = row.status, missing
-    away = status.state == DiscoverySourceStatus.State.FAILING
+    away = status.state == SourceState.FAILING
     return {
         "name": row.name,
         "kind": row.kind,

@@ -20,7 +20,7 @@ from controlplane.discovery.changes import NotFollowing
 from controlplane.discovery.daemon_threads import SerialThread
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.kinds import registry
-from controlplane.discovery.kinds.kind import SourceKind, SourceError
+from controlplane.discovery.kinds.kind import SourceError, SourceKind
 from controlplane.discovery.listing import Plan
 from controlplane.discovery.reconciler import RECHECK_S
 from controlplane.models import DiscoverySource

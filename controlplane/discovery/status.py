@@ -5,13 +5,11 @@ from typing import NamedTuple
 
 from controlplane.discovery import changes
 from controlplane.discovery.changes import Follower
-from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event
+from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event, SourceState
 from controlplane.services.unit_of_work import unit_of_work
 
 TOLD_AFTER_S = 10.0
 """A shorter trouble of a source is not on the timeline."""
-
-SourceState = DiscoverySourceStatus.State
 
 
 class Condition(NamedTuple):

@@ -3,7 +3,12 @@
 from controlplane.models.accelerator import Accelerator
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
-from controlplane.models.discovery_source import DiscoverySource, DiscoverySourceStatus, ReplicaOwner
+from controlplane.models.discovery_source import (
+    DiscoverySource,
+    DiscoverySourceStatus,
+    ReplicaOwner,
+    SourceState,
+)
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -31,5 +36,6 @@ __all__ = [
     "ReplicaHealth",
     "ReplicaOwner",
     "RoleGrant",
+    "SourceState",
     "TableState",
 ]

@@ -33,15 +33,16 @@ class DiscoverySource(models.Model):
         return f"{self.fleet.name}/{self.name}"
 
 
-class DiscoverySourceStatus(models.Model):
-    class State(models.TextChoices):
-        WAITING = "waiting", "waiting"
-        FOLLOWED = "followed", "followed"
-        FROZEN = "frozen", "frozen"
-        FAILING = "failing", "failing"
+class SourceState(models.TextChoices):
+    WAITING = "waiting", "waiting"
+    FOLLOWED = "followed", "followed"
+    FROZEN = "frozen", "frozen"
+    FAILING = "failing", "failing"
 
+
+class DiscoverySourceStatus(models.Model):
     source = models.OneToOneField(DiscoverySource, on_delete=models.CASCADE, related_name="status")
-    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    state = models.CharField(max_length=10, choices=SourceState.choices, default=SourceState.WAITING)
     reason = models.CharField(max_length=500, blank=True, default="not listed yet")
     since = models.DateTimeField(auto_now_add=True)
     """When ``state`` was entered. Only transitions, and other words, write this row."""

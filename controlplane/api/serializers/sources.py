@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.rule_fields import Field, section_serializer
-from controlplane.models import DiscoverySourceStatus
+from controlplane.models import SourceState
 from controlplane.services.source_rules import KINDS
 
 
@@ -29,7 +29,7 @@ class SourceSerializer(ReadOnlySerializer):
     replica = serializers.DictField(help_text="Settings of every replica that it lists.")
     resync_s = serializers.FloatField()
     state = serializers.ChoiceField(
-        choices=DiscoverySourceStatus.State.values,
+        choices=SourceState.values,
         help_text="`waiting`: not listed yet. `frozen`: replicas stay that it does not list. `failing`: it "
         "does not answer, all its replicas stay.",
     )

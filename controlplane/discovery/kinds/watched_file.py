@@ -26,7 +26,7 @@ MOST_BYTES = 8 * 1024 * 1024
 READ_WITHIN_S = 30.0
 _FIELDS = {"replicas", "size"}
 
-FileStamp = tuple[int, int, int]
+WatchedFileVersion = tuple[int, int, int]
 """Inode, bytes, time of change in ns."""
 
 
@@ -35,7 +35,7 @@ class WatchedFile:
         self._folder = folder
         self._path = path
         self._template = template
-        self._last: tuple[FileStamp, Listing] | None = None
+        self._last: tuple[WatchedFileVersion, Listing] | None = None
 
     async def list(self) -> Listing:
         return await in_daemon_thread(self._list, within_s=READ_WITHIN_S)
@@ -63,7 +63,7 @@ class WatchedFile:
         self._last = stamp, listing
         return listing
 
-    def _stamp(self, file: Path) -> FileStamp:
+    def _stamp(self, file: Path) -> WatchedFileVersion:
         """Raises OSError, SourceError."""
         real = Path(os.path.realpath(file))
         if not real.is_relative_to(os.path.realpath(self._folder)):
