@@ -3,8 +3,9 @@
 Life of a replica. While the server has never been ready, it is not registered: models load for minutes. From
 then on the lease is renewed at a third of its time for as long as anything answers at the readiness URL, also
 while it says that it is not ready, for what that means is decided by Switchyard's own probes. For a server
-that is gone nothing is renewed: its lease runs out, and probes find it gone. On SIGTERM the lease is released,
-so that no new requests come; the agent waits until those in flight are finished and the replica is removed.
+that is gone nothing is renewed: its lease runs out, and probes find it gone. On SIGTERM the lease is
+released, so that no new requests come; the agent waits until those in flight are finished and the replica is
+removed.
 """
 
 import logging
@@ -57,9 +58,8 @@ class Agent:
         while not self.stopping.is_set():
             due = self.clock() + self.settings.period_s
             self._step()
-            self.stopping.wait(
-                max(min(due, self._renew_at if self._registered else due) - self.clock(), 0.05)
-            )
+            wakes = min(due, self._renew_at) if self._registered else due
+            self.stopping.wait(max(wakes - self.clock(), 0.05))
         return self._leave() if self._registered else 0
 
     def _step(self) -> None:

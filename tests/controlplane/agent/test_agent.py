@@ -70,13 +70,9 @@ def agent(
     runner.start()
     words = ["agent", "--api", live_server.url, "--token", "env:AGENT_TOKEN", "--fleet", "llm"]
     words += ["--source", "self", "--name", "a", "--url", server.url, "--set", "site=east", "--period", "0.2"]
+    program = "import sys; from controlplane.command_line import main; sys.exit(main())"
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from controlplane.command_line import main; sys.exit(main())",
-            *words,
-        ],
+        [sys.executable, "-c", program, *words],
         cwd=ROOT,
         env=os.environ | {"AGENT_TOKEN": token},
         stderr=subprocess.PIPE,
