@@ -40,7 +40,7 @@ class ReplicaLease(ApiView):
         row = _source(fleet, source)
         settings = lease_rules.checked(row, replica, body_of(request))
         with redis_needed():
-            _store(row).grant(replica, settings, source_rules.ttl_s(row.settings["lease"]))
+            _store(row).grant(replica, settings, _ttl_s(row))
         return Response(_represented(row, replica))
 
     @carries_out(
@@ -51,10 +51,10 @@ class ReplicaLease(ApiView):
     )
     def delete(self, request: Request, fleet: str, source: str, replica: str) -> Response:
         row = _source(fleet, source)
-        _represented(row, replica)
+        before = _represented(row, replica)
         with redis_needed():
             _store(row).release(replica)
-        return Response(_represented(row, replica))
+        return Response({**before, "expires_in_s": 0.0, "leaving": True})
 
 
 def _source(fleet: str, name: str) -> DiscoverySource:
@@ -72,6 +72,11 @@ def _store(row: DiscoverySource) -> LeaseStore:
     return LeaseStore(redis.client(), str(row.uid))
 
 
+def _ttl_s(row: DiscoverySource) -> float:
+    found: float = source_rules.effective(row.settings)["lease"]["ttl_s"]
+    return found
+
+
 def _represented(row: DiscoverySource, name: str) -> dict[str, Any]:
     """Raises NotFound once neither lease nor replica are there, and what answers 503 while Redis is away."""
     with redis_needed():
@@ -86,7 +91,7 @@ def _represented(row: DiscoverySource, name: str) -> dict[str, Any]:
         raise NotFound(f"Replica {name} has no lease of source {row.name}: PUT registers it.")
     return {
         "name": name,
-        "ttl_s": source_rules.ttl_s(row.settings["lease"]),
+        "ttl_s": _ttl_s(row),
         "expires_in_s": round(max(lease.expires_at - now, 0.0), 1) if lease and not lease.leaving else 0.0,
         "leaving": bool(lease and lease.leaving) or _is_drained(replica),
         "replica": None if replica is None else _replica(row, replica),

@@ -55,7 +55,7 @@ return 1
 )
 
 
-class Lease(NamedTuple):
+class StoredLease(NamedTuple):
     expires_at: float
     """Of Redis's clock, in seconds."""
     ttl_s: float
@@ -97,7 +97,7 @@ class LeaseStore:
         if names := list(names):
             self._client.hdel(self._key, *names)
 
-    def read(self, *names: str) -> tuple[dict[str, Lease], float]:
+    def read(self, *names: str) -> tuple[dict[str, StoredLease], float]:
         """All, or those of these names; and Redis's clock, in seconds."""
         pipeline = self._client.pipeline(transaction=False)
         if names:
@@ -115,6 +115,6 @@ class LeaseStore:
         return leases, seconds + micros / 1e6
 
 
-def _lease(body: bytes) -> Lease:
+def _lease(body: bytes) -> StoredLease:
     expires, ttl, leaving, settings = body.split(b" ", 3)
-    return Lease(int(expires) / 1000, int(ttl) / 1000, leaving == b"1", orjson.loads(settings))
+    return StoredLease(int(expires) / 1000, int(ttl) / 1000, leaving == b"1", orjson.loads(settings))

@@ -88,12 +88,6 @@ LEASE_REQUEST = Section(
 )
 
 
-def ttl_s(lease: Mapping[str, Any]) -> float:
-    """Of the checked group ``lease``."""
-    found: float = lease.get("ttl_s", TTL_S)
-    return found
-
-
 def is_allowed(host: str, allow: Iterable[str]) -> bool:
     """``host``: of a base URL. A name is not looked up: it has to be named itself."""
     try:
@@ -161,9 +155,14 @@ def check_source(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
     return SOURCE.read_fields(given, "", problems), problems
 
 
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"lease": {"ttl_s": TTL_S}}
+"""Of each kind's own settings."""
+
+
 def effective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked settings with their defaults, but for the kind's own."""
-    return {"resync_s": RESYNC_S, "replica": {}, **settings}
+    """Checked settings with their defaults."""
+    own = {name: {**_DEFAULTS.get(name, {}), **settings[name]} for name in KINDS if name in settings}
+    return {"resync_s": RESYNC_S, "replica": {}, **settings, **own}
 
 
 def misplaced(value: object) -> str:

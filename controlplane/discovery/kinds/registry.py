@@ -1,6 +1,6 @@
 """Registry of kinds: a source's settings → what lists it."""
 
-from django.conf import settings
+from django.conf import settings as django_settings
 
 from controlplane.datastores import redis
 from controlplane.discovery.kinds.kind import SourceKind
@@ -11,9 +11,10 @@ from controlplane.services import source_rules
 
 
 def build(source: DiscoverySource) -> SourceKind:
-    own, template = source.settings[source.kind], source.settings.get("replica", {})
+    settings = source_rules.effective(source.settings)
+    own, template = settings[source.kind], settings["replica"]
     if source.kind == "file":
-        return WatchedFile(settings.SOURCES_DIR, own["path"], template)
+        return WatchedFile(django_settings.SOURCES_DIR, own["path"], template)
     if source.kind == "lease":
-        return LeaseList(redis.client(), str(source.uid), source_rules.ttl_s(own), template)
+        return LeaseList(redis.client(), str(source.uid), own["ttl_s"], template)
     raise ValueError(f"no kind {source.kind}")
