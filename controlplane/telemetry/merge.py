@@ -17,11 +17,9 @@ from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
 from controlplane.telemetry.queues import QueueNumbers, QueueWindow
 from controlplane.telemetry.window import Window
-from routing.contract import sketch
 from routing.contract.learned_service import LearnedShape, combined_scale, combined_shape
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.sketch import Sketch
 from routing.contract.telemetry import (
     SAID_BY_ANOTHER,
     FleetCounters,
@@ -162,8 +160,8 @@ class FleetNumbers:
     queue: QueueNumbers = field(default_factory=QueueNumbers)
     first_byte: FirstByteNumbers = FirstByteNumbers()
     output_tokens_per_s: float = 0.0
-    mean_s: float | None = None
-    """Average of what replicas took for a request in the window; known while slots are short."""
+    served_per_s: float = 0.0
+    """Requests that ended at replicas, each attempt by itself."""
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -353,6 +351,8 @@ def _add_fleet(
     delta = held.fleets.get(counters.name) if held else None
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
+        ended = sum(sum(replica.latency.values()) for replica in delta.replicas.values())
+        fleet.served_per_s += ended / held.elapsed_s
         fleet.errors_per_s += delta.errors / held.elapsed_s
         fleet.kept_per_s += delta.affinity.kept / held.elapsed_s
         fleet.spilled_per_s += delta.affinity.spilled / held.elapsed_s
@@ -452,8 +452,6 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
             fleet.first_byte = _first_byte(begun)
         if (waits := state.queues.get(fleet.name)) is not None:
             fleet.queue.read(waits, now)
-            if fleet.queue.short_for_s:
-                fleet.mean_s = _mean_s(state, fleet)
         for uid, replica in fleet.replicas.items():
             replica.answers = answers.get(uid, 0)
             if recent := state.replicas.get(uid):
@@ -461,14 +459,6 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
                 replica.window_requests = recent.requests
     _read_window(total, state.total)
     total.first_byte = _first_byte(state.total_first_bytes)
-
-
-def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
-    taken = Sketch()
-    for uid in fleet.replicas:
-        if uid in state.replicas:
-            taken.add_counts(state.replicas[uid].latency)
-    return sketch.mean(taken.counts)
 
 
 def _first_byte(window: Window) -> FirstByteNumbers:
