@@ -135,7 +135,7 @@ class Master:
     def _process(self, index: int, number: int) -> WorkerProcess:
         # A service manager may pass fewer sockets than there are workers.
         listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
-        memory = SharedMemory(numbers.counts, numbers.wakeups, self.prefixes)
+        memory = SharedMemory(numbers.counts, numbers.wakeups, self.prefixes, numbers.totals)
         return WorkerProcess(index, number, listener, memory, self)
 
     @property
@@ -147,7 +147,8 @@ class Master:
 
     def initial_messages(self, index: int, number: int) -> list[ControlMessage]:
         certificate = None if self.certificate is None else self.certificate.in_force
-        start = bootstrap(self.options, index, number, self._addresses, certificate, self.prefixes.fd)
+        fds = self.prefixes.fd, self._numbers.totals.fd
+        start = bootstrap(self.options, index, number, self._addresses, certificate, *fds)
         known = self.table.message()
         siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
         messages: list[ControlMessage] = [start, siblings, overrides, self._limits_shared]

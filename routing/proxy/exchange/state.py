@@ -135,6 +135,7 @@ class ExchangeState:
         "client",
         "extra_attempts",
         "fallen",
+        "first_token_at",
         "head",
         "held",
         "informed",
@@ -249,6 +250,9 @@ class ExchangeState:
     fallen: FallenBack
     """Unset until another fleet than the one that was asked serves the request. Read :attr:`fallen_back`."""
 
+    first_token_at: float
+    """Unset until the first content of a streamed answer has come. Read :attr:`first_token_came_at`."""
+
     informed: bool
     """Unset until the client has had an informational response. Read :attr:`was_informed`."""
 
@@ -282,6 +286,11 @@ class ExchangeState:
     def estimated_work(self) -> float:
         """The proxy's own estimate of the request's work, whatever its client has stated."""
         return self.work if self.own_work is None else self.own_work
+
+    @property
+    def first_token_came_at(self) -> float:
+        """When the first content of a streamed answer came; 0: none has."""
+        return getattr(self, "first_token_at", 0.0)
 
     @property
     def was_informed(self) -> bool:
