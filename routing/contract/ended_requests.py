@@ -92,3 +92,34 @@ class EndedRequests(msgspec.Struct, kw_only=True):
     def requests(self) -> int:
         """All that have ended."""
         return self.served + self.client_errors + self.dropped + self.error_count
+
+    def objectives(self) -> list[tuple[str, int, int]]:
+        """Each objective's name, the requests that count for it, and those of them that have met it."""
+        errors = self.error_count
+        success = self.served + self.client_errors
+        return [
+            ("success", success + errors, success),
+            ("latency", self.timed, self.timed - self.slow),
+            ("first_token", self.streams, self.streams - self.late_streams),
+        ]
+
+    def plus(self, other: "EndedRequests") -> "EndedRequests":
+        """Both together."""
+        return self._combined(other, 1)
+
+    def since(self, older: "EndedRequests") -> "EndedRequests":
+        """What was counted after ``older``, of the same totals. Never negative."""
+        return self._combined(older, -1)
+
+    def _combined(self, other: "EndedRequests", sign: int) -> "EndedRequests":
+        counts = {
+            name: max(getattr(self, name) + sign * getattr(other, name), 0)
+            for name in self.__struct_fields__
+            if name != "errors"
+        }
+        errors = {
+            reason: count
+            for reason in self.errors | other.errors
+            if (count := self.errors.get(reason, 0) + sign * other.errors.get(reason, 0)) > 0
+        }
+        return EndedRequests(**counts, errors=errors)

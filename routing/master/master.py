@@ -103,7 +103,8 @@ class Master:
         :class:`routing.master.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
-        self.totals = RetiredCounters()
+        self._numbers = WorkerNumberAllocator(options.workers)
+        self.totals = RetiredCounters(self._numbers.totals)
         self.drains = EmergencyDrains()
         self.table = TableCache(None if options.state_dir is None else DiskCache(options.state_dir))
         self.certificate = certificate
@@ -121,7 +122,6 @@ class Master:
         self._admin_server: AdminServer | None = None
         self._addresses = own_ports.of_sockets(options, self._listeners, self._admin)
         own_ports.judge_by(self._addresses)
-        self._numbers = WorkerNumberAllocator(options.workers)
         self.supervised = [SupervisedWorker(index, index, self._process) for index in range(options.workers)]
         drain_s = options.drain_s
         self.rolling = RollingRestart(self.supervised, self._numbers, drain_s, self._send_siblings)
