@@ -30,6 +30,7 @@ needed_adapters        named_adapters
 held_beginning         held
 upstream_exchange      attempt, cancel_connecting, extra_attempts, fallen, informed, never_sent, pool,
                        progressed_at, repeatable, retry_fields, second, streaming_response, tried, upstream
+token_measures         first_token_at
 second_attempt         second_timer, second_noted, second_silent
 state                  waiting
 authenticated_exchange quota
@@ -38,7 +39,7 @@ access_record          record
 
 What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
 :class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``fallen``,
-``informed``, ``key``, ``named_adapters`` and those of ``second_attempt``.
+``first_token_at``, ``informed``, ``key``, ``named_adapters`` and those of ``second_attempt``.
 """
 
 from __future__ import annotations

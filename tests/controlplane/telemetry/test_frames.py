@@ -10,7 +10,8 @@ from controlplane.telemetry import db_snapshot, durations, frame_builder, histor
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ColdLive, FleetFrame, Point, ReplicaLive, SiteLive
-from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, ReplicaNumbers, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import Merged, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers, missing_replicas
 from routing.contract.policy import Locality, Queue
 from tests.controlplane.telemetry.reports import applied, fleet, replica, report
