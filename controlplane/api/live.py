@@ -147,15 +147,16 @@ def fresh_accelerators() -> dict[str, AcceleratorLive]:
     return {device.name: device for device in frame.accelerators} if frame is not None and fresh else {}
 
 
-def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
-    """Replica's uid → what its last probe saw, of those that are ``checking``; empty while Redis is away.
+def last_reasons(rows: Iterable[Replica]) -> dict[str, str]:
+    """Replica's uid → what its last probe saw, of those that are not ready; empty while Redis is away.
 
-    Rows are written for transitions only, so what keeps a replica from its first pass is in Redis alone.
+    Rows are written for transitions only, so what keeps a replica from being ready, or how many passes it
+    still needs, is in Redis alone.
     """
     since = {
         str(row.uid): health.since
         for row in rows
-        if (health := getattr(row, "health", None)) is not None and health.state == "checking"
+        if (health := getattr(row, "health", None)) is not None and health.state != "ready"
     }
     try:
         probes = last_results.read_of(redis.client(), list(since))
@@ -166,7 +167,7 @@ def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
         uid: probe.answer
         for uid, probe in probes.items()
         # An older one asked the address that it had before.
-        if not probe.passed and probe.age_s <= (now - since[uid]).total_seconds()
+        if probe.age_s <= (now - since[uid]).total_seconds()
     }
 
 

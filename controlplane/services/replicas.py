@@ -254,6 +254,8 @@ def _begin_checking(replica: Replica) -> None:
         has_passed=False,
         since=timezone.now(),
         starting=True,
+        flap_penalty=0.0,
+        lost_at=None,
     )
     replica.refresh_from_db()
 

@@ -22,6 +22,10 @@ class HealthSerializer(ReadOnlySerializer):
     startup_s = serializers.FloatField(
         allow_null=True, help_text="Duration of its last start; null: no start has been observed."
     )
+    flap_penalty = serializers.FloatField(
+        help_text="How often it was lost lately: each loss of `ready` adds 1, and it halves every 5 minutes. "
+        "Above 2 it needs more passes than `rise`, where the probe has `flap_damping`."
+    )
     expected_in_s = serializers.FloatField(
         allow_null=True,
         help_text="Estimated time until it is ready, from the duration of its last start or of the starts of "
