@@ -29,7 +29,8 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
-from controlplane.telemetry.merge import Merged, MergeState, merge
+from controlplane.telemetry.merge import MergeState, merge
+from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed

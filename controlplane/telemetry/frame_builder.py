@@ -34,7 +34,7 @@ from controlplane.telemetry.frames import (
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
-from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
+from controlplane.telemetry.merged_numbers import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.second_attempts import second_attempts
 from routing.contract.load_report import ReportedLoad, younger
@@ -210,6 +210,14 @@ def _replica(
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
+        p95_s=numbers.p95_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        between_tokens_p99_s=numbers.between_tokens.p99_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        output_tokens_per_s=numbers.output_tokens_per_s,
+        failures=numbers.failures,
         learned=learned_service.scale(numbers.learned),
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
@@ -268,6 +276,12 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
         output_tokens_per_s=numbers.output_tokens_per_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        retries_per_s=numbers.retries_per_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        error_reasons=numbers.error_reasons,
         in_flight=numbers.in_flight,
         queue=_queue(row.queue, numbers, cold is not None),
         affinity=AffinityLive(
@@ -317,6 +331,19 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         first_byte_p95_s=numbers.first_byte.p95_s,
         first_byte_p99_s=numbers.first_byte.p99_s,
         output_tokens_per_s=numbers.output_tokens_per_s,
+        p95_s=numbers.p95_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p95_s=numbers.first_token.p95_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        between_tokens_p95_s=numbers.between_tokens.p95_s,
+        between_tokens_p99_s=numbers.between_tokens.p99_s,
+        queue_p50_s=numbers.waits.p50_s,
+        queue_p95_s=numbers.waits.p95_s,
+        queue_p99_s=numbers.waits.p99_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        retries_per_s=numbers.retries_per_s,
+        error_reasons=numbers.error_reasons,
     )
 
 

@@ -64,6 +64,25 @@ class Point(msgspec.Struct, kw_only=True):
     first_byte_p99_s: float | None = None
     output_tokens_per_s: float = 0.0
     """Tokens in responses, as far as proxies could count them. Those of a response count when it ends."""
+    p95_s: float | None = None
+    first_token_p50_s: float | None = None
+    """Percentiles of the time from a request to the first content of its streamed answer, for clients."""
+    first_token_p95_s: float | None = None
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    """Percentiles of the time between two tokens of a streamed answer, on average over the answer: each
+    answer counts once."""
+    between_tokens_p95_s: float | None = None
+    between_tokens_p99_s: float | None = None
+    queue_p50_s: float | None = None
+    """Percentiles of the waits of requests that got a slot from the queue."""
+    queue_p95_s: float | None = None
+    queue_p99_s: float | None = None
+    input_tokens_per_s: float = 0.0
+    """Tokens of prompts, as answers report them, or as estimated."""
+    retries_per_s: float = 0.0
+    error_reasons: dict[str, float] = {}
+    """Reason (:data:`routing.contract.ended_requests.ERROR_REASONS`) → requests a second that ended so."""
 
 
 class QueueLive(msgspec.Struct, kw_only=True):
@@ -221,6 +240,16 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     seconds_per_work: float | None
+    p95_s: float | None = None
+    first_token_p50_s: float | None = None
+    """From pick to the first content of streamed answers."""
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    between_tokens_p99_s: float | None = None
+    input_tokens_per_s: float = 0.0
+    output_tokens_per_s: float = 0.0
+    failures: dict[str, int] = {}
+    """Outcome → failed attempts within the last WINDOW_S."""
     learned: LearnedLive | None = None
     """How fast it is beside its fleet; ``None``: not learned yet."""
     drained_by_hand: list[DrainedAt] = []
@@ -298,7 +327,13 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     p99_s: float | None
     error_percent: float
     output_tokens_per_s: float = 0.0
-    """As :attr:`Point.output_tokens_per_s`."""
+    """As :attr:`Point.output_tokens_per_s`, and so are the next."""
+    input_tokens_per_s: float = 0.0
+    retries_per_s: float = 0.0
+    first_token_p50_s: float | None = None
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    error_reasons: dict[str, float] = {}
     in_flight: int
     """Begun and not ended, waiting ones among them."""
     queue: QueueLive

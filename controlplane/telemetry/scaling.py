@@ -8,7 +8,7 @@ from controlplane.scaling.signal import FleetSecond, Scaler
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import FleetFrame, ReplicaLive
-from controlplane.telemetry.merge import FleetNumbers, Merged
+from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
 from routing.contract.startup import expected_duration
 
 UNKNOWN_GROWTH = 1.0
@@ -67,6 +67,7 @@ def _second(row: FleetRow, frame: FleetFrame, numbers: FleetNumbers) -> FleetSec
         growth=frame.serves.growth if frame.serves is not None else UNKNOWN_GROWTH,
         kv_shares=list(_kv_shares(taking)),
         start_s=expected_duration(None, [one.startup_s for one in row.replicas]),
+        first_token_s=numbers.first_token.p95_s,
         first_token_objective_s=row.first_token_objective_s,
     )
 

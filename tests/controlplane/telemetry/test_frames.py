@@ -10,7 +10,8 @@ from controlplane.telemetry import db_snapshot, durations, frame_builder, histor
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ColdLive, FleetFrame, Point, ReplicaLive, SiteLive
-from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, ReplicaNumbers, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import Merged, ReplicaNumbers
 from controlplane.telemetry.scaling import Scalers
 from routing.contract.policy import Locality, Queue
 from tests.controlplane.telemetry.reports import applied, fleet, replica, report
@@ -433,8 +434,8 @@ def test_what_a_queue_does_is_one_word(counted: dict[str, object], state: str) -
 
 
 def test_a_frame_says_how_many_replicas_are_needed() -> None:
-    """40 requests a second that take 2 s each, in two replicas of 10; the third, with 20, is drained. They end
-    10 of them a second, and a quarter of their places is to be free."""
+    """40 requests a second that take 2 s each, in two replicas of 10; the third, with 20, is drained. 10 end
+    a second, and a quarter of their places is to be free."""
     state, scalers = MergeState(), Scalers()
     rows = [row("a", max_concurrency=10), row("b", max_concurrency=10)]
     drained = row("c", max_concurrency=20, admin_state="draining")

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.frames import WINDOW_S
-from controlplane.telemetry.merge import FleetNumbers, Merged, MergeState, ReceivedReport, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
 from routing.contract import sketch
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.telemetry import (

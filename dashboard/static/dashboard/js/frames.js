@@ -4,7 +4,11 @@
  *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
  *   in_flight: number, waiting?: number, first_byte_p50_s?: number | null, first_byte_p95_s?: number | null,
- *   first_byte_p99_s?: number | null, output_tokens_per_s?: number}} Point
+ *   first_byte_p99_s?: number | null, output_tokens_per_s?: number, p95_s?: number | null,
+ *   first_token_p50_s?: number | null, first_token_p95_s?: number | null, first_token_p99_s?: number | null,
+ *   between_tokens_p50_s?: number | null, between_tokens_p95_s?: number | null, between_tokens_p99_s?: number | null,
+ *   queue_p50_s?: number | null, queue_p95_s?: number | null, queue_p99_s?: number | null,
+ *   input_tokens_per_s?: number, retries_per_s?: number, error_reasons?: Record<string, number>}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
@@ -38,7 +42,9 @@
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
+ *   seconds_per_work: number | null, p95_s: number | null, first_token_p50_s: number | null,
+ *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, between_tokens_p99_s: number | null,
+ *   input_tokens_per_s: number, output_tokens_per_s: number, failures: Record<string, number>, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
  *   drained_everywhere: boolean, move: boolean, moving: MovingLive | null, memory_short: string, doubt: string, reported: ReportedLive | null,
  *   expected_in_s: number | null}} ReplicaLive
  *
@@ -52,7 +58,9 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number,
- *   output_tokens_per_s: number, in_flight: number,
+ *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, first_token_p50_s: number | null,
+ *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, error_reasons: Record<string, number>,
+ *   in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
  *   fallbacks: FallbackLive[], no_fallback: Record<string, number>, capacity: number | null, replicas: number,
  *   eligible: number, taking: number, covered: boolean, cold: ColdLive | null, states: Record<string, number>,
