@@ -21,6 +21,7 @@ from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList
 from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 from controlplane.api.scaling import FleetScalingView
+from controlplane.api.sources import SourceDetail, SourceList
 from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -38,6 +39,8 @@ urlpatterns = [
     path(
         "fleets/<str:fleet>/replicas/<str:replica>/probes", ReplicaProbes.as_view(), name="api-replica-probes"
     ),
+    path("fleets/<str:fleet>/sources", SourceList.as_view(), name="api-sources"),
+    path("fleets/<str:fleet>/sources/<str:source>", SourceDetail.as_view(), name="api-source"),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
     path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),

@@ -3,6 +3,12 @@
 from controlplane.models.accelerator import Accelerator
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
+from controlplane.models.discovery_source import (
+    DiscoverySource,
+    DiscoverySourceStatus,
+    ReplicaOwner,
+    SourceState,
+)
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -19,6 +25,8 @@ __all__ = [
     "ApiToken",
     "AuditEntry",
     "ClientKey",
+    "DiscoverySource",
+    "DiscoverySourceStatus",
     "Event",
     "Fleet",
     "ForcedPasswordChange",
@@ -26,6 +34,8 @@ __all__ = [
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",
+    "ReplicaOwner",
     "RoleGrant",
+    "SourceState",
     "TableState",
 ]

@@ -123,6 +123,15 @@ DESIRED_REPLICAS = Gauge(
 WORKERS_HEARD = Gauge(
     "switchyard_conductor_proxy_workers", "Proxy workers whose reports are fresh.", registry=None
 )
+SOURCES_FOLLOWED = Gauge(
+    "switchyard_sources_followed", "Sources of replicas that this conductor follows.", registry=None
+)
+SOURCE_LISTS = Counter(
+    "switchyard_source_lists",
+    "Lists asked of sources, by outcome: listed or failed.",
+    ["outcome"],
+    registry=None,
+)
 
 OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
     "web": [WEB_REQUESTS, WEB_DURATION, WEB_IN_FLIGHT, SOCKETS_OPEN, SOCKETS_OPENED, PUBLISHES],
@@ -138,6 +147,8 @@ OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
         REFUSED,
         WORKERS_HEARD,
         DESIRED_REPLICAS,
+        SOURCES_FOLLOWED,
+        SOURCE_LISTS,
         PUBLISHES,
     ],
     "manage": [],

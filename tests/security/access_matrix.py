@@ -51,6 +51,12 @@ API: Mapping[str, Methods] = {
         "DELETE": ADMINISTER,
     },
     "/api/v1/fleets/<str:fleet>/replicas/<str:replica>/probes": {"GET": READ, "POST": OPERATE},
+    "/api/v1/fleets/<str:fleet>/sources": {"GET": READ, "POST": ADMINISTER_ALL},
+    "/api/v1/fleets/<str:fleet>/sources/<str:source>": {
+        "GET": READ,
+        "PATCH": ADMINISTER_ALL,
+        "DELETE": ADMINISTER,
+    },
     "/api/v1/fleets/<str:fleet>/live": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/history": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/scaling": {"GET": READ},
