@@ -114,6 +114,12 @@ REFUSED = Gauge(
     "1 while this conductor may not lead: Redis is another installation's.",
     registry=None,
 )
+DESIRED_REPLICAS = Gauge(
+    "switchyard_desired_replicas",
+    "Replicas that a fleet needs, by the leading conductor; no sample where that cannot be told.",
+    ["fleet"],
+    registry=None,
+)
 WORKERS_HEARD = Gauge(
     "switchyard_conductor_proxy_workers", "Proxy workers whose reports are fresh.", registry=None
 )
@@ -140,6 +146,7 @@ OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
         REPAIRS,
         REFUSED,
         WORKERS_HEARD,
+        DESIRED_REPLICAS,
         SOURCES_FOLLOWED,
         SOURCE_LISTS,
         PUBLISHES,

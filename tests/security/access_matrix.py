@@ -64,6 +64,7 @@ API: Mapping[str, Methods] = {
     },
     "/api/v1/fleets/<str:fleet>/live": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/history": {"GET": READ},
+    "/api/v1/fleets/<str:fleet>/scaling": {"GET": READ},
     "/api/v1/drains": {"GET": READ, "POST": OPERATE},
     "/api/v1/live": {"GET": READ},
     "/api/v1/hardware-classes": {"GET": READ, "POST": ADMINISTER_ALL},
