@@ -25,7 +25,7 @@ def _name(text: str) -> str:
     return name
 
 
-def _prefix(text: str) -> str:
+def path_prefix(text: str) -> str:
     """Raises ValueError."""
     if text in ("", "/"):
         return ""
@@ -81,7 +81,7 @@ DNS = Section(
             nullable=True,
         ),
         "scheme": Choice(words="Scheme of every replica. Not set: http.", options=("http", "https")),
-        "path_prefix": Text(words="Path prefix of every replica.", what="path", check=_prefix),
+        "path_prefix": Text(words="Path prefix of every replica.", what="path", check=path_prefix),
         "nameservers": ListOf(
             words="Servers that are asked, by address, one after the other. Not set: those of the host.",
             item=Text(words="Address, with or without a port.", check=_server),
