@@ -62,6 +62,7 @@ def test_it_follows_a_file_while_it_leads(
     write()
     until(lambda: not names())  # declared; never passed, so they go at once
     leader.leads = False
+    time.sleep(1.2)  # what it is at, it ends
     source = DiscoverySource.objects.get()
     token = DiscoverySourceStatus.objects.get().follower
     write("d")
