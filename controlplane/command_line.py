@@ -32,6 +32,7 @@ COMMANDS = {
     "migrate": "migrate the database to this version",
     "check": "check the settings",
     "conductor": "run the process that merges telemetry and keeps Redis in step",
+    "keda_scaler": "run KEDA's external scaler (docs/scaling.md)",
     "proxy": "run the data plane alone (docs/proxy.md)",
     "settings_page": "print every setting, as docs/settings.md has them",
     "version": "print the version of Switchyard",
