@@ -8,7 +8,7 @@ resync, and nothing else. Labels of pods are listed beside, where settings name 
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -55,7 +55,7 @@ class _Pod(msgspec.Struct):
     metadata: ObjectMeta
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
 
 
@@ -63,10 +63,15 @@ class KubernetesService:
     wants_own = False
 
     def __init__(
-        self, access: ClusterAccess, settings: Mapping[str, Any], template: Mapping[str, Any]
+        self,
+        access: ClusterAccess,
+        settings: Mapping[str, Any],
+        template: Mapping[str, Any],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``settings``: the group ``kubernetes`` of a source, with its defaults."""
         self._access = access
+        self._clock = clock
         self._settings = settings
         self._template = template
         self._core = f"/api/v1/namespaces/{settings['namespace']}"
@@ -79,13 +84,13 @@ class KubernetesService:
         self._not_before = 0.0
 
     async def read(self, own: Mapping[str, OwnRow]) -> Listing:
-        if (left_s := self._not_before - time.monotonic()) > 0:
+        if (left_s := self._not_before - self._clock()) > 0:
             raise AskedToWait("the API server asks to wait (429)", left_s)
         try:
             slices = await self._all("endpoint slices", self._slices, EndpointSlice, self._selector)
             pods = await self._pod_labels() if self._settings["labels"] else {}
         except AskedToWait as asked:
-            self._not_before = time.monotonic() + asked.wait_s
+            self._not_before = self._clock() + asked.wait_s
             raise
         self._version = slices.version
         self._listed.set()
@@ -198,6 +203,6 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 def _event(line: bytes) -> str:
     """Its type; empty: it is none."""
     try:
-        return msgspec.json.decode(line, type=_Event).type
+        return msgspec.json.decode(line, type=_WatchEvent).type
     except DECODE_ERRORS:
         return ""

@@ -39,7 +39,9 @@ def split_server(text: str) -> tuple[str, int]:
     """``10.0.0.2``, ``10.0.0.2:53``, ``2001:db8::1`` or ``[2001:db8::1]:53``. Raises ValueError."""
     host, port = text, str(DNS_PORT)
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
+        host, closed, rest = text[1:].partition("]")
+        if not closed:
+            raise ValueError("no closing bracket")
         port = rest.removeprefix(":") or port
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
