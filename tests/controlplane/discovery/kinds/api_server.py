@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +45,8 @@ class ApiServer:
     watch_fault: str = ""
     """``410``, ``dies`` or ``silent`` (events are lost)."""
     url: str = ""
+    tell: Callable[..., Any] = field(default=lambda call, *arguments: call(*arguments))
+    """Calls in the server's event loop; another thread that changes something sets it."""
     asked: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     watched: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,7 +65,7 @@ class ApiServer:
         self._version += 1
         if self.watch_fault != "silent":
             for queue in self._queues:
-                queue.put_nowait({"type": kind, "object": one})
+                self.tell(queue.put_nowait, {"type": kind, "object": one})
 
     async def list_slices(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request.path_qs)
