@@ -5,6 +5,7 @@ from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
+from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
 from controlplane.models.replica import Replica
@@ -21,6 +22,7 @@ __all__ = [
     "ClientKey",
     "Event",
     "Fleet",
+    "FleetHistory",
     "ForcedPasswordChange",
     "HardwareClass",
     "PolicyRevision",
