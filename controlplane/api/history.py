@@ -21,7 +21,7 @@ from controlplane.models.fleet_history import SLOT_S
 from controlplane.services.client_keys import key_of
 from controlplane.services.lookup import fleet_named, replica_named
 from controlplane.telemetry import history, kept_history, minute_history
-from controlplane.telemetry.history_series import Series, coarser, of_points, of_rows
+from controlplane.telemetry.history_series import Series, coarser, kinds_of, of_points, of_rows
 from controlplane.telemetry.measures import (
     FIELDS,
     HistoryRow,
@@ -96,11 +96,13 @@ class FleetHistoryView(ApiView):
             return _response(step, of_points([point for point in kept if point.at >= oldest], metrics))
         if since is None or age_s is None or age_s <= REACH_S:
             begin = oldest or timezone.now().timestamp() - REACH_S
-            return _response(step, of_rows(_joined([], of_fleet(fleet), begin, MINUTE_S, step), metrics))
+            step, rows = _joined([], of_fleet(fleet), begin, step, metrics)
+            return _response(step, of_rows(rows, metrics))
         rows = kept_history.read(row.pk, since, for_longer_times=step > SLOT_S)
         # What is not in the database yet.
         begin = rows[-1].at + 0.5 if rows else oldest
-        return _response(step, of_rows(_joined(rows, of_fleet(fleet), begin, SLOT_S, step), metrics))
+        step, rows = _joined(rows, of_fleet(fleet), begin, step, metrics)
+        return _response(step, of_rows(rows, metrics))
 
 
 class ReplicaHistoryView(ApiView):
@@ -154,19 +156,25 @@ def _minutes(request: Request, subject: Subject, metrics: Sequence[str]) -> tupl
     written = request.query_params.get("step")
     step = MINUTE_S if written is None else _multiple(written, MINUTE_S, "")
     begin = since.timestamp() if since else timezone.now().timestamp() - REACH_S
-    return step, of_rows(_joined([], subject, begin, MINUTE_S, step), metrics)
+    step, rows = _joined([], subject, begin, step, metrics)
+    return step, of_rows(rows, metrics)
 
 
 def _joined(
-    rows: list[HistoryRow], subject: Subject, begin: float, row_s: int, step: int
-) -> list[HistoryRow]:
-    """``rows`` of the database, and what Redis has from ``begin`` on, at the step that was asked for."""
-    now = timezone.now().timestamp()
+    rows: list[HistoryRow], subject: Subject, begin: float, step: int, metrics: Sequence[str]
+) -> tuple[int, list[HistoryRow]]:
+    """``rows`` of the database, and what Redis has from ``begin`` on, at the step that was asked for, or that
+    they have at least."""
+    now, kinds = timezone.now().timestamp(), kinds_of(metrics)
     with redis_needed():
         minutes = minute_history.read(redis.client(), subject, begin)
-    newer = minutes if row_s == MINUTE_S else coarser(minutes, MINUTE_S, row_s, now)
-    both = [*rows, *newer]
-    return both if step == row_s else coarser(both, row_s, step, now)
+    if rows:
+        minutes = coarser(minutes, SLOT_S, now, kinds, with_totals=False)
+    both = [*rows, *minutes]
+    longest = max((row.seconds for row in minutes), default=MINUTE_S)
+    if step <= longest or (rows and step == SLOT_S):
+        return max(step, longest), both
+    return step, coarser(both, step, now, kinds, with_totals=False)
 
 
 def _response(step: int, series: Series) -> HttpResponse:

@@ -18,7 +18,8 @@ class FleetHistory(models.Model):
     ended = models.TextField(default="null")
     """JSON: exact totals of the requests that ended in them (:class:`routing.contract.ended_requests`)."""
     sketches = models.TextField(default="{}")
-    """JSON: kind → bucket → count, for percentiles of longer times."""
+    """JSON: by kind, for percentiles of longer times
+    (:func:`controlplane.telemetry.measures.packed_sketches`)."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["fleet", "at"], name="one_history_row_a_slot")]

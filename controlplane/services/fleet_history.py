@@ -60,7 +60,7 @@ def values(fleet_id: int, since: datetime) -> list[str]:
     return list(found.values_list("values", flat=True))
 
 
-def whole(fleet_id: int, since: datetime) -> list[tuple[str, str, str]]:
-    """The same with totals and sketches."""
+def values_and_sketches(fleet_id: int, since: datetime) -> list[tuple[str, str]]:
+    """The same with the sketches."""
     found = FleetHistory.objects.filter(fleet_id=fleet_id, at__gt=since).order_by("at")
-    return list(found.values_list("values", "ended", "sketches"))
+    return list(found.values_list("values", "sketches"))

@@ -115,7 +115,7 @@ class Conductor:
             self._note_recent_traffic(received, merged)
             self._minutes.take(merged, min(began - self._merged_at, LONGEST_MERGE_S))
             self._merged_at = began
-            ended = self._minutes.ended(self._wall_clock())
+            ended = self._minutes.ended(self._wall_clock(), self._history.row_s)
             if self.leads:
                 messages = self._lead(received, merged, began, ended)
             if not self._refused:

@@ -4,7 +4,7 @@ A value of a longer time is made from the rows in it: rates and gauges are avera
 the rows' merged sketches.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 
 from controlplane.telemetry.frames import Point
-from controlplane.telemetry.measures import FIELDS, PERCENTILES, REASONS, HistoryRow, merged_sketches
+from controlplane.telemetry.measures import (
+    FIELDS,
+    KINDS,
+    PERCENTILES,
+    REASONS,
+    HistoryRow,
+    merged_sketches,
+    packed_sketches,
+)
 from routing.contract import sketch
 from routing.contract.ended_requests import EndedRequests
 
@@ -62,13 +70,26 @@ def of_rows(rows: Sequence[HistoryRow], metrics: Sequence[str]) -> Series:
     return Series([row.at for row in rows], columns)
 
 
-def coarser(rows: Sequence[HistoryRow], row_s: int, step_s: int, until: float) -> list[HistoryRow]:
-    """Rows of ``row_s`` seconds as such of ``step_s``, at multiples of that, those that are over at
-    ``until``. Their sketches are merged. ``rows``: oldest first."""
+def kinds_of(metrics: Iterable[str]) -> frozenset[str]:
+    """The sketches that these metrics are read from."""
+    return frozenset(PERCENTILES[name][0] for name in metrics if name in PERCENTILES)
+
+
+def coarser(
+    rows: Sequence[HistoryRow],
+    step_s: int,
+    until: float,
+    kinds: Collection[str] = KINDS,
+    *,
+    with_totals: bool = True,
+) -> list[HistoryRow]:
+    """Rows as such of ``step_s`` seconds, at multiples of that, those that are over at ``until``. Their
+    sketches are merged. ``rows``: of no more seconds than that each, oldest first. ``kinds``: of sketches;
+    others are left out. ``with_totals``: also add up exact totals."""
     found = []
     for end, group in groupby(rows, key=lambda row: _end(row.at, step_s)):
         if end <= until:
-            found.append(_together(list(group), end, row_s / step_s))
+            found.append(_together(list(group), end, step_s, kinds, with_totals))
     return found
 
 
@@ -76,19 +97,22 @@ def _end(at: float, step_s: int) -> int:
     return -(-int(at) // step_s) * step_s
 
 
-def _together(rows: list[HistoryRow], end: int, part: float) -> HistoryRow:
-    """``part``: of the whole time, each row's."""
-    sketches = merged_sketches(rows, {kind for kind, _ in PERCENTILES.values()})
+def _together(
+    rows: list[HistoryRow], end: int, step_s: int, kinds: Collection[str], with_totals: bool
+) -> HistoryRow:
+    sketches = merged_sketches(rows, kinds)
     values: list[Any] = []
     for at, name in enumerate(FIELDS):
         if name in PERCENTILES:
             kind, q = PERCENTILES[name]
             values.append(sketch.quantile(sketches.get(kind, {}), q))
         elif name == REASONS:
-            values.append(_reasons([row.values[at] for row in rows if at < len(row.values)], part))
+            values.append(_reasons(rows, at, step_s))
         else:
-            values.append(round(part * sum(row.values[at] for row in rows if at < len(row.values)), 6))
-    return HistoryRow(end, values, _ended(rows), msgspec.Raw(msgspec.json.encode(sketches)))
+            whole = sum(row.values[at] * row.seconds for row in rows if at < len(row.values))
+            values.append(round(whole / step_s, 6))
+    ended = _ended(rows) if with_totals else msgspec.Raw(b"null")
+    return HistoryRow(end, values, ended, packed_sketches(sketches), step_s)
 
 
 def _ended(rows: list[HistoryRow]) -> msgspec.Raw:
@@ -100,11 +124,11 @@ def _ended(rows: list[HistoryRow]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(total if counted else None))
 
 
-def _reasons(rates: list[Mapping[str, float]], part: float) -> dict[str, float]:
+def _reasons(rows: list[HistoryRow], at: int, step_s: int) -> dict[str, float]:
     found: dict[str, float] = {}
-    for each in rates:
-        for reason, per_s in each.items():
-            found[reason] = round(found.get(reason, 0.0) + part * per_s, 6)
+    for row in rows:
+        for reason, per_s in row.values[at].items() if at < len(row.values) else ():
+            found[reason] = round(found.get(reason, 0.0) + per_s * row.seconds / step_s, 6)
     return found
 
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from controlplane.models.fleet_history import SLOT_S
 from controlplane.services import fleet_history
 from controlplane.services.fleet_history import HistoryTexts
 from controlplane.telemetry.measures import HistoryRow
@@ -20,11 +21,12 @@ def written(row: HistoryRow) -> HistoryTexts:
 
 
 def read(fleet_id: int, since: datetime, *, for_longer_times: bool) -> list[HistoryRow]:
-    """A fleet's rows that ended after ``since``, oldest first. ``for_longer_times``: with their sketches."""
+    """A fleet's rows that ended after ``since``, oldest first, without totals. ``for_longer_times``:
+    with their sketches."""
     if not for_longer_times:
         return _decode(_array(fleet_history.values(fleet_id, since)))
-    rows = fleet_history.whole(fleet_id, since)
-    return _decode(_array(f"{values[:-1]},{ended},{sketches}]" for values, ended, sketches in rows))
+    rows = fleet_history.values_and_sketches(fleet_id, since)
+    return _decode(_array(f"{values[:-1]},null,{sketches},{SLOT_S}]" for values, sketches in rows))
 
 
 def _array(texts: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
 """Minute history: in Redis, a list of rows for each fleet, replica and client key, one a minute for 24 h.
 
-Memory is bounded: all replicas and keys together keep MOST_ROWS rows. Whoever has been idle for 24 h is
-dropped, the idlest go first where there are more than MOST_SUBJECTS, and where those that are left would have
-more rows than fit, each keeps its newest ones.
+Memory is bounded: all replicas and keys together keep MOST_BYTES. Whoever has been idle for 24 h is dropped,
+the idlest go first where there are more than MOST_SUBJECTS. Where the minutes of those that are left would
+not fit, they have rows of five minutes, and where those do not either, each keeps its newest ones.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,13 @@ import redis
 
 from controlplane.telemetry.history_series import decoded
 from controlplane.telemetry.measures import HistoryRow, Subject
-from controlplane.telemetry.minute_collector import MINUTE_S
+from controlplane.telemetry.minute_collector import LONG_S, MINUTE_S
 
 REACH_S = 86_400
 ROWS = REACH_S // MINUTE_S
-MOST_ROWS = 1_000_000
-"""Of some 250 bytes."""
+MOST_BYTES = 384 * 2**20
+USUAL_BYTES = 1000.0
+"""Of a row, until some were seen."""
 MOST_SUBJECTS = 20_000
 AT_ONCE = 1000
 SUBJECTS = "sy:history:60s:subjects"
@@ -37,6 +38,10 @@ class MinuteHistory:
         self._client = client
         self._most = ROWS
         """Rows that each replica and key may have."""
+        self.row_s = MINUTE_S
+        """How long theirs are."""
+        self._row_bytes = USUAL_BYTES
+        """Of their rows lately, on average."""
         self._pruned_at = 0.0
 
     def append(self, pipeline: "redis.client.Pipeline", rows: Mapping[Subject, HistoryRow]) -> None:
@@ -44,11 +49,13 @@ class MinuteHistory:
         active: dict[str, float] = {}
         for subject, row in rows.items():
             key, is_fleet = minute_key(subject), subject.startswith("fleet:")
-            pipeline.rpush(key, msgspec.json.encode(row))
+            body = msgspec.json.encode(row)
+            pipeline.rpush(key, body)
             pipeline.ltrim(key, -(ROWS if is_fleet else self._most), -1)
             pipeline.expire(key, REACH_S)
             if not is_fleet:
                 active[subject] = row.at
+                self._row_bytes += (len(body) - self._row_bytes) / 1000
         if active:
             pipeline.zadd(SUBJECTS, active)
 
@@ -66,7 +73,12 @@ class MinuteHistory:
             names = [_text(each) for each in idle]
             client.delete(*map(minute_key, names))
             client.zrem(SUBJECTS, *names)
-        most = min(ROWS, max(MOST_ROWS // max(client.zcard(SUBJECTS), 1), 1))
+        fitting = MOST_BYTES / self._row_bytes / max(client.zcard(SUBJECTS), 1)
+        if fitting < ROWS:
+            self.row_s = LONG_S
+        elif fitting > 1.2 * ROWS:
+            self.row_s = MINUTE_S
+        most = min(ROWS, max(int(fitting), 1))
         if most < 0.9 * self._most:
             self._trim_all(most)
         self._most = most

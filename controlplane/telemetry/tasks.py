@@ -18,7 +18,6 @@ from controlplane.services import fleet_history
 from controlplane.telemetry import kept_history, minute_history
 from controlplane.telemetry.history_series import coarser
 from controlplane.telemetry.measures import of_fleet
-from controlplane.telemetry.minute_collector import MINUTE_S
 
 SETTLED_S = 5.0
 """After a slot's end its last minute is there."""
@@ -51,6 +50,6 @@ def keep_until(now: float) -> int:
         if now - SETTLED_S < last + SLOT_S:
             continue
         minutes = minute_history.read(client, of_fleet(name), last + 0.5)
-        rows = coarser(minutes, MINUTE_S, SLOT_S, now - SETTLED_S)
+        rows = coarser(minutes, SLOT_S, now - SETTLED_S)
         kept += fleet_history.keep(pk, [kept_history.written(row) for row in rows])
     return kept

@@ -1,5 +1,7 @@
 """History of minutes: sparse, bounded, and percentiles of longer times from merged sketches."""
 
+from itertools import groupby, pairwise
+
 import msgspec
 import pytest
 import redis
@@ -8,7 +10,7 @@ from controlplane.telemetry import minute_history
 from controlplane.telemetry.history_series import coarser, decoded, of_rows
 from controlplane.telemetry.measures import FIELDS, HistoryRow, Measures, row
 from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
-from controlplane.telemetry.minute_collector import MINUTE_S, MinuteCollector
+from controlplane.telemetry.minute_collector import LONG_S, MINUTE_S, MinuteCollector
 from controlplane.telemetry.minute_history import MinuteHistory, minute_key
 from routing.contract.ended_requests import EndedRequests
 from routing.contract.sketch import quantile
@@ -72,6 +74,22 @@ def test_a_minute_of_each_that_was_used() -> None:
     assert values(found["key:7"][1])["output_tokens_per_s"] == 50.0
 
 
+def test_where_there_are_very_many_replicas_and_keys_have_longer_rows() -> None:
+    state, collector = MergeState(), MinuteCollector()
+    rows: list[HistoryRow] = []
+    for at in range(1300):
+        busy = fleet(at, replicas=[replica(10 * at, uid="busy")])
+        heard = ReceivedReport(report(sequence=at + 1, fleets=[busy]), 0.1)
+        collector.take(merge(state, [heard], float(at)), 1.0)
+        ended = collector.ended(START + at + 0.3, LONG_S if 100 <= at < 1100 else MINUTE_S)
+        assert ended.get("fleet:digits", row(Measures(), 0, MINUTE_S)).seconds == MINUTE_S
+        rows += [one for subject, one in ended.items() if subject == "replica:busy"]
+    assert [seconds for seconds, _ in groupby(one.seconds for one in rows)] == [MINUTE_S, LONG_S, MINUTE_S]
+    for before, one in pairwise(rows):
+        rate = values(one)["rps"]
+        assert rate == pytest.approx(10.0) if one.at - before.at == one.seconds else rate < 10.0
+
+
 def test_a_clock_that_jumps_loses_at_most_what_was_open() -> None:
     collector = MinuteCollector()
     merged = merge(MergeState(), [ReceivedReport(told(1), 0.1)], 0.0)
@@ -91,7 +109,7 @@ def measured(latencies: list[float], at: int) -> HistoryRow:
 def test_percentiles_of_longer_times_are_merged() -> None:
     """Their average would be 1.05 s."""
     slow, fast = measured([2.0] * 30, START + 60), measured([0.1] * 570, START + 120)
-    [one] = coarser([slow, fast], MINUTE_S, 300, START + 300)
+    [one] = coarser([slow, fast], 300, START + 300)
     together = sketch_of([2.0] * 30 + [0.1] * 570)
     assert one.at == START + 300
     assert values(one)["p95_s"] == quantile(together, 0.95)
@@ -99,14 +117,14 @@ def test_percentiles_of_longer_times_are_merged() -> None:
     assert (values(one)["rps"], values(one)["error_reasons"]) == (2.0, {"timeout": 0.04})
     assert msgspec.json.decode(one.ended, type=EndedRequests).served == 6
     # An hour of such rows is again the same.
-    [hour] = coarser([one], 300, 3600, START + 7200)
+    [hour] = coarser([one], 3600, START + 7200)
     assert values(hour)["p95_s"] == values(one)["p95_s"]
     assert values(hour)["rps"] == pytest.approx(2.0 / 12, abs=1e-5)
 
 
 def test_a_time_that_is_not_over_is_not_told() -> None:
     rows = [measured([0.1], START + second) for second in (60, 120, 180, 300)]
-    assert [one.at for one in coarser(rows, MINUTE_S, 120, START + 200)] == [START + 120, START + 240][:1]
+    assert [one.at for one in coarser(rows, 120, START + 200)] == [START + 120, START + 240][:1]
 
 
 def test_rows_of_an_older_version_lack_the_newest_numbers() -> None:
@@ -117,7 +135,7 @@ def test_rows_of_an_older_version_lack_the_newest_numbers() -> None:
         "retries_per_s": [0.0],
         "queue_p99_s": [None],
     }
-    assert coarser([short], MINUTE_S, 300, START + 300)[0].at == START
+    assert coarser([short], 300, START + 300)[0].at == START
 
 
 def keep(client: "redis.Redis", history: MinuteHistory, at: int, *subjects: str) -> None:
@@ -130,8 +148,8 @@ def test_the_idle_go_first_and_the_others_share_what_there_is(
     redis_client: "redis.Redis", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(minute_history, "MOST_SUBJECTS", 3)
-    monkeypatch.setattr(minute_history, "MOST_ROWS", 30)
     history = MinuteHistory(redis_client)
+    monkeypatch.setattr(minute_history, "MOST_BYTES", 30 * history._row_bytes)
     for minute in range(20):
         keep(redis_client, history, START + 60 * minute, "fleet:f", "replica:a", "key:1")
     keep(redis_client, history, START + 1200, "replica:b", "replica:c")
@@ -144,6 +162,7 @@ def test_the_idle_go_first_and_the_others_share_what_there_is(
     assert len(kept["fleet:f"]) == 20
     assert max(kept["replica:a"] + kept["key:1"]) == START + 60 * 19, "the newest stay"
     assert redis_client.zcard(minute_history.SUBJECTS) == 3
+    assert history.row_s == LONG_S, "a day of minutes does not fit"
     history.prune(START + 1200 + minute_history.REACH_S)
     assert redis_client.zcard(minute_history.SUBJECTS) == 0
     assert not redis_client.exists(minute_key("replica:a"))
