@@ -25,7 +25,7 @@ from controlplane.telemetry.history_series import Series, coarser, kinds_of, of_
 from controlplane.telemetry.measures import (
     FIELDS,
     HistoryRow,
-    Subject,
+    HistorySubject,
     of_fleet,
     of_key,
     of_replica,
@@ -150,7 +150,7 @@ def _as_of_key(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     }
 
 
-def _minutes(request: Request, subject: Subject, metrics: Sequence[str]) -> tuple[int, Series]:
+def _minutes(request: Request, subject: HistorySubject, metrics: Sequence[str]) -> tuple[int, Series]:
     """Raises ParseError."""
     since = moment(request, "since")
     written = request.query_params.get("step")
@@ -161,7 +161,7 @@ def _minutes(request: Request, subject: Subject, metrics: Sequence[str]) -> tupl
 
 
 def _joined(
-    rows: list[HistoryRow], subject: Subject, begin: float, step: int, metrics: Sequence[str]
+    rows: list[HistoryRow], subject: HistorySubject, begin: float, step: int, metrics: Sequence[str]
 ) -> tuple[int, list[HistoryRow]]:
     """``rows`` of the database, and what Redis has from ``begin`` on, at the step that was asked for, or that
     they have at least."""

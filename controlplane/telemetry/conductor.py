@@ -29,7 +29,7 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
-from controlplane.telemetry.measures import HistoryRow, Subject
+from controlplane.telemetry.measures import HistoryRow, HistorySubject
 from controlplane.telemetry.merge import MergeState, merge
 from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.minute_collector import MinuteCollector
@@ -44,7 +44,7 @@ from routing.contract.telemetry import WorkerReport
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
 
-Minutes = Mapping[Subject, HistoryRow]
+Minutes = Mapping[HistorySubject, HistoryRow]
 
 LONGEST_MERGE_S = 10.0
 """What is in flight now is taken to have been so since the last merge, this long at most."""

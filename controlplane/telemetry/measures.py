@@ -38,19 +38,19 @@ KINDS = frozenset(_PREFIXES.values())
 AVERAGES = tuple(name for name in FIELDS if name not in PERCENTILES and name != REASONS)
 """Rates and gauges: over a longer time their average."""
 
-Subject = str
+HistorySubject = str
 """``fleet:NAME``, ``replica:UID`` or ``key:ID``."""
 
 
-def of_fleet(name: str) -> Subject:
+def of_fleet(name: str) -> HistorySubject:
     return f"fleet:{name}"
 
 
-def of_replica(uid: str) -> Subject:
+def of_replica(uid: str) -> HistorySubject:
     return f"replica:{uid}"
 
 
-def of_key(id: str) -> Subject:
+def of_key(id: str) -> HistorySubject:
     return f"key:{id}"
 
 
@@ -150,7 +150,7 @@ def _packed(counts: SparseSketch) -> list[int]:
     return found
 
 
-def count(into: dict[Subject, Measures], delta: WorkerDelta) -> None:
+def count(into: dict[HistorySubject, Measures], delta: WorkerDelta) -> None:
     """Add what one worker newly counted."""
     for name, fleet in delta.fleets.items():
         _count_fleet(into.setdefault(of_fleet(name), Measures()), fleet)

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from zlib import crc32
 
 from controlplane.telemetry import measures
-from controlplane.telemetry.measures import HistoryRow, Measures, Subject, of_fleet, of_replica
+from controlplane.telemetry.measures import HistoryRow, HistorySubject, Measures, of_fleet, of_replica
 from controlplane.telemetry.merged_numbers import Merged
 
 MINUTE_S = 60
 LONG_S = 300
 """Of a row of replicas and keys, where there are very many."""
-_Open = list[dict[Subject, Measures]]
+_Open = list[dict[HistorySubject, Measures]]
 
 
 class MinuteCollector:
@@ -41,13 +41,13 @@ class MinuteCollector:
                 if replica.in_flight:
                     self._of(of_replica(uid)).in_flight_s += replica.in_flight * seconds
 
-    def ended(self, at: float, others_s: int = MINUTE_S) -> Mapping[Subject, HistoryRow]:
+    def ended(self, at: float, others_s: int = MINUTE_S) -> Mapping[HistorySubject, HistoryRow]:
         """The rows that have ended until ``at`` (Unix seconds), since the last call; they begin anew.
         ``others_s``: how long those of replicas and keys are from now on, MINUTE_S or LONG_S."""
         second = int(at)
         before = second if self._second is None or self._second > second else self._second
         self._second = second
-        rows: dict[Subject, HistoryRow] = {}
+        rows: dict[HistorySubject, HistoryRow] = {}
         if others_s != self._others_s:
             # What is open was meant to be of another length.
             _end(rows, self._others, range(LONG_S), second, self._others_s)
@@ -59,12 +59,14 @@ class MinuteCollector:
             _end(rows, self._others, due, each, others_s)
         return rows
 
-    def _of(self, subject: Subject) -> Measures:
+    def _of(self, subject: HistorySubject) -> Measures:
         where = self._fleets if subject.startswith("fleet:") else self._others
         return where[crc32(subject.encode()) % len(where)].setdefault(subject, Measures())
 
 
-def _end(rows: dict[Subject, HistoryRow], where: _Open, which: Iterable[int], at: int, seconds: int) -> None:
+def _end(
+    rows: dict[HistorySubject, HistoryRow], where: _Open, which: Iterable[int], at: int, seconds: int
+) -> None:
     for index in which:
         finished, where[index] = where[index], {}
         for subject, found in finished.items():

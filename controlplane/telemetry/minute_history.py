@@ -12,7 +12,7 @@ import msgspec
 import redis
 
 from controlplane.telemetry.history_series import decoded
-from controlplane.telemetry.measures import HistoryRow, Subject
+from controlplane.telemetry.measures import HistoryRow, HistorySubject
 from controlplane.telemetry.minute_collector import LONG_S, MINUTE_S
 
 REACH_S = 86_400
@@ -26,7 +26,7 @@ SUBJECTS = "sy:history:60s:subjects"
 """Redis sorted set: replicas and keys that have rows, by when the last was added, Unix seconds."""
 
 
-def minute_key(subject: Subject) -> str:
+def minute_key(subject: HistorySubject) -> str:
     """Redis list, oldest first: HistoryRow as JSON."""
     return f"sy:history:60s:{subject}"
 
@@ -44,7 +44,7 @@ class MinuteHistory:
         """Of their rows lately, on average."""
         self._pruned_at = 0.0
 
-    def append(self, pipeline: "redis.client.Pipeline", rows: Mapping[Subject, HistoryRow]) -> None:
+    def append(self, pipeline: "redis.client.Pipeline", rows: Mapping[HistorySubject, HistoryRow]) -> None:
         """Queue rows of minutes that have ended."""
         active: dict[str, float] = {}
         for subject, row in rows.items():
@@ -92,7 +92,7 @@ class MinuteHistory:
             pipeline.execute()
 
 
-def read(client: "redis.Redis", subject: Subject, since: float = 0.0) -> list[HistoryRow]:
+def read(client: "redis.Redis", subject: HistorySubject, since: float = 0.0) -> list[HistoryRow]:
     """A subject's rows from ``since`` on, oldest first. Raises redis.RedisError."""
     return decoded(client.lrange(minute_key(subject), 0, -1), since)
 
