@@ -13,6 +13,7 @@ from controlplane.datastores import redis
 from controlplane.datastores.availability import write_refusal
 from controlplane.models import Replica
 from controlplane.probes import last_results
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.telemetry.frames import (
     CLIENT_KEYS_KEY,
     OVERVIEW_KEY,
@@ -129,6 +130,26 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
     except RedisError:
         return None
     return frame.summary if frame else None
+
+
+def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
+    """The signal of the last FRESH_S seconds, or ``None`` and why there is none, where that is known."""
+    try:
+        frame = msgspec.json.decode(redis.client().get(fleet_key(fleet_name)) or b"", type=_Scaled)
+    except RedisError:
+        return None, "live data is missing: Redis does not respond"
+    except DECODE_ERRORS:
+        frame = None
+    if frame is None or _age(frame.at) > FRESH_S:
+        return None, _why_there_is_none()
+    return frame.scaling, ""
+
+
+class _Scaled(msgspec.Struct):
+    """What of a fleet's frame says how many replicas it needs."""
+
+    at: float
+    scaling: ScalingSignal | None = None
 
 
 class _Devices(msgspec.Struct):

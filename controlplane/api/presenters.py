@@ -152,9 +152,23 @@ def _replica(
         "in_flight": live.in_flight if live else None,
         "moving": msgspec.to_builtins(live.moving) if live else None,
         "learned": _learned(live.learned) if live and live.learned else None,
+        "managed_by": _owner(row),
         "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
+    }
+
+
+def _owner(row: Replica) -> dict[str, Any] | None:
+    """The source that put it there; ``None``: it is people's."""
+    owner = getattr(row, "owner", None)
+    if owner is None:
+        return None
+    return {
+        "source": owner.source.name,
+        "kind": owner.source.kind,
+        "missing_since": owner.missing_since,
+        "drained_at": owner.drained_at,
     }
 
 

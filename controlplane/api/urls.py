@@ -11,6 +11,7 @@ from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.history import ClientKeyHistoryView, FleetHistoryView, ReplicaHistoryView
+from controlplane.api.leases import ReplicaLease
 from controlplane.api.live_views import (
     ClientKeyLiveView,
     ClientKeysLiveView,
@@ -20,6 +21,8 @@ from controlplane.api.live_views import (
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.scaling import FleetScalingView
+from controlplane.api.sources import SourceDetail, SourceList
 from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -37,6 +40,13 @@ urlpatterns = [
     path(
         "fleets/<str:fleet>/replicas/<str:replica>/probes", ReplicaProbes.as_view(), name="api-replica-probes"
     ),
+    path("fleets/<str:fleet>/sources", SourceList.as_view(), name="api-sources"),
+    path("fleets/<str:fleet>/sources/<str:source>", SourceDetail.as_view(), name="api-source"),
+    path(
+        "fleets/<str:fleet>/sources/<str:source>/leases/<str:replica>",
+        ReplicaLease.as_view(),
+        name="api-lease",
+    ),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
     path(
@@ -44,6 +54,7 @@ urlpatterns = [
         ReplicaHistoryView.as_view(),
         name="api-replica-history",
     ),
+    path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),

@@ -3,6 +3,12 @@
 from controlplane.models.accelerator import Accelerator
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
+from controlplane.models.discovery_source import (
+    DiscoverySource,
+    DiscoverySourceStatus,
+    ReplicaOwner,
+    SourceState,
+)
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.fleet_history import FleetHistory
@@ -20,6 +26,8 @@ __all__ = [
     "ApiToken",
     "AuditEntry",
     "ClientKey",
+    "DiscoverySource",
+    "DiscoverySourceStatus",
     "Event",
     "Fleet",
     "FleetHistory",
@@ -28,6 +36,8 @@ __all__ = [
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",
+    "ReplicaOwner",
     "RoleGrant",
+    "SourceState",
     "TableState",
 ]

@@ -39,6 +39,7 @@ from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.report_reader import ReceivedReports
+from controlplane.telemetry.scaling import Scalers
 from routing.contract.telemetry import WorkerReport
 
 Messages = list[tuple[str, str]]
@@ -82,6 +83,7 @@ class Conductor:
         self._minutes = MinuteCollector()
         self._history = MinuteHistory(client)
         self._merged_at = clock()
+        self._scalers = Scalers()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
         self._identity: Identity | None = None
@@ -139,8 +141,11 @@ class Conductor:
             self._notices.forget()
             self._outbox = FramePublisherState()
             self._sequence = frame_publisher.last_sequence(self._client)
+            self._scalers = Scalers()
+            self._scalers.begin(frame_publisher.last_desired(self._client), self._clock())
         elif self.leads and not leads:
             logger.info("this conductor no longer leads" if self._refused else "another conductor leads")
+            metrics.DESIRED_REPLICAS.clear()
             if self._refused:
                 self._leadership.release()
         self.leads = leads
@@ -217,6 +222,7 @@ class Conductor:
             frames = frame_builder.build(
                 *(self._rows, merged, probes, reported), sequence=self._sequence, at=at, quiet=self._quiet
             )
+            self._scalers.follow(frames, self._rows, merged, self._clock())
             messages = frame_publisher.store(pipeline, self._outbox, frames)
             self._history.append(pipeline, ended)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])

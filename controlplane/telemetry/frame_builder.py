@@ -15,7 +15,6 @@ from controlplane.telemetry import (
 )
 from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
-    WINDOW_S,
     AcceleratorLive,
     AffinityLive,
     ClientKeyLive,
@@ -36,7 +35,6 @@ from controlplane.telemetry.frames import (
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
 from controlplane.telemetry.merged_numbers import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
-from controlplane.telemetry.queues import missing_replicas
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.second_attempts import second_attempts
 from routing.contract.load_report import ReportedLoad, younger
@@ -286,7 +284,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         between_tokens_p50_s=numbers.between_tokens.p50_s,
         error_reasons=numbers.error_reasons,
         in_flight=numbers.in_flight,
-        queue=_queue(row.queue, numbers, replicas, cold is not None),
+        queue=_queue(row.queue, numbers, cold is not None),
         affinity=AffinityLive(
             kept_per_s=numbers.kept_per_s,
             spilled_per_s=numbers.spilled_per_s,
@@ -351,9 +349,8 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
     )
 
 
-def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold: bool) -> QueueLive:
+def _queue(policy: Queue, fleet: FleetNumbers, cold: bool) -> QueueLive:
     numbers = fleet.queue
-    taking = [replica.max_concurrency for replica in replicas if replica.eligible and replica.weight > 0]
     timeout_s = policy.cold_timeout_s if cold and policy.cold == "hold" else policy.timeout_s
     size = policy.size * max(len(numbers.proxies), 1)
     return QueueLive(
@@ -370,7 +367,6 @@ def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold
         p50_s=numbers.p50_s,
         p99_s=numbers.p99_s,
         short_for_s=numbers.short_for_s,
-        missing_replicas=missing_replicas(numbers, fleet.window_requests / WINDOW_S, fleet.mean_s, taking),
     )
 
 

@@ -7,6 +7,8 @@ look back WINDOW_S as well.
 
 import msgspec
 
+from controlplane.scaling.signal import ScalingSignal
+
 WINDOW_S = 10
 """Percentiles look back this far: at gentle rates one second holds too few requests for a p99."""
 
@@ -112,9 +114,6 @@ class QueueLive(msgspec.Struct, kw_only=True):
     p99_s: float | None = None
     short_for_s: float = 0.0
     """For how long requests have waited, or been refused, without a break."""
-    missing_replicas: int | None = None
-    """How many more replicas of the present ones' speed would serve requests as they come; ``None``: that
-    is not known, or slots have not been short for long."""
 
 
 class DrainedAt(msgspec.Struct, kw_only=True):
@@ -364,6 +363,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     would_refuse: int | None = None
     """Requests since the proxies' workers began that ``expose: inference`` would refuse; ``None``: the fleet
     says what it exposes."""
+    desired_replicas: int | None = None
+    """How many it needs, by the scaling signal; ``None``: that cannot be told."""
     unserved_adapters: list[str] = []
     """Those that no replica serves: requests for them are answered with 503."""
 
@@ -445,6 +446,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     """``None``: none was compared yet."""
     second_attempts: SecondAttemptsLive | None = None
     """``None``: no worker reports."""
+    scaling: ScalingSignal | None = None
+    """How many replicas it needs; ``None``: no worker reports."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

@@ -29,10 +29,8 @@ from controlplane.telemetry.token_windows import (
     percentiles,
 )
 from controlplane.telemetry.window import Window
-from routing.contract import sketch
 from routing.contract.load_report import younger
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.sketch import Sketch
 from routing.contract.telemetry import (
     SAID_BY_ANOTHER,
     FleetCounters,
@@ -215,6 +213,8 @@ def _add_fleet(
     delta = held.fleets.get(counters.name) if held else None
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
+        ended = sum(sum(replica.latency.values()) for replica in delta.replicas.values())
+        fleet.served_per_s += ended / held.elapsed_s
         fleet.errors_per_s += delta.errors / held.elapsed_s
         fleet.kept_per_s += delta.affinity.kept / held.elapsed_s
         fleet.spilled_per_s += delta.affinity.spilled / held.elapsed_s
@@ -338,8 +338,6 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         if (waits := state.queues.get(fleet.name)) is not None:
             fleet.waits = percentiles(waits.waits)
             fleet.queue.read(waits, now)
-            if fleet.queue.short_for_s:
-                fleet.mean_s = _mean_s(state, fleet)
         for uid, replica in fleet.replicas.items():
             replica.answers = answers.get(uid, 0)
             if recent := state.replicas.get(uid):
@@ -356,14 +354,6 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     total.first_token = percentiles(state.total_tokens.first)
     total.between_tokens = percentiles(state.total_tokens.between)
     total.waits = percentiles(state.total_waits)
-
-
-def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
-    taken = Sketch()
-    for uid in fleet.replicas:
-        if uid in state.replicas:
-            taken.add_counts(state.replicas[uid].latency)
-    return sketch.mean(taken.counts)
 
 
 def _read_window(fleet: FleetNumbers, window: Window) -> None:

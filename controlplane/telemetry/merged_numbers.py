@@ -141,8 +141,8 @@ class FleetNumbers:
     error_reasons: dict[str, float] = field(default_factory=dict)
     """Reason → requests a second that ended so."""
     output_tokens_per_s: float = 0.0
-    mean_s: float | None = None
-    """Average of what replicas took for a request in the window; known while slots are short."""
+    served_per_s: float = 0.0
+    """Requests that ended at replicas, each attempt by itself."""
     applied: dict[str, str] = field(default_factory=dict)
     """Worker → ``epoch:version`` of the snapshot it routes from."""
     refused: dict[str, str] = field(default_factory=dict)

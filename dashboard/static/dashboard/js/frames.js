@@ -12,7 +12,7 @@
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
- *   p99_s: number | null, short_for_s: number, missing_replicas: number | null}} QueueLive
+ *   p99_s: number | null, short_for_s: number}} QueueLive
  *
  * @typedef {{proxy: string, expires_in_s: number}} DrainedAt
  *
@@ -35,6 +35,9 @@
  *   moved_prompt_tokens: number}} MovingLive
  *
  * @typedef {{results: Record<string, number>, not_sent: Record<string, number>, limit_s: number | null}} SecondAttemptsLive
+ *
+ * @typedef {{desired: number | null, words: string, taking: number, starting: number, arrivals_per_s: number,
+ *   expected_per_s: number, replica_per_s: number | null, used_percent: number | null}} ScalingSignal
  *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
@@ -61,7 +64,7 @@
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
  *   fallbacks: FallbackLive[], no_fallback: Record<string, number>, capacity: number | null, replicas: number,
  *   eligible: number, taking: number, covered: boolean, cold: ColdLive | null, states: Record<string, number>,
- *   would_refuse: number | null, unserved_adapters: string[]}} FleetSummary
+ *   would_refuse: number | null, desired_replicas: number | null, unserved_adapters: string[]}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive
@@ -76,7 +79,7 @@
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,
  *   serves: ServesLive | null, predictions: PredictionsLive | null,
- *   second_attempts: SecondAttemptsLive | null}} FleetFrame
+ *   second_attempts: SecondAttemptsLive | null, scaling: ScalingSignal | null}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

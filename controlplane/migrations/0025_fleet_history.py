@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0023_flap_penalty'),
+        ('controlplane', '0024_discovery_sources'),
     ]
 
     operations = [

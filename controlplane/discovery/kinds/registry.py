@@ -1,0 +1,20 @@
+"""Registry of kinds: a source's settings → what lists it."""
+
+from django.conf import settings as django_settings
+
+from controlplane.datastores import redis
+from controlplane.discovery.kinds.kind import SourceKind
+from controlplane.discovery.kinds.lease_list import LeaseList
+from controlplane.discovery.kinds.watched_file import WatchedFile
+from controlplane.models import DiscoverySource
+from controlplane.services import source_rules
+
+
+def build(source: DiscoverySource) -> SourceKind:
+    settings = source_rules.effective(source.settings)
+    own, template = settings[source.kind], settings["replica"]
+    if source.kind == "file":
+        return WatchedFile(django_settings.SOURCES_DIR, own["path"], template)
+    if source.kind == "lease":
+        return LeaseList(redis.client(), str(source.uid), own["ttl_s"], template)
+    raise ValueError(f"no kind {source.kind}")
