@@ -151,6 +151,11 @@ CELERY_BEAT_SCHEDULE = {
         # Wide, because it is judged by two hosts' clocks; a late tick finds nothing due and costs nothing.
         "options": {"expires": 15.0},
     },
+    "keep-history": {
+        "task": "controlplane.telemetry.tasks.keep_history",
+        "schedule": crontab(minute="*/5"),
+        "options": {"expires": 240.0},
+    },
     "forget-old": {
         "task": "controlplane.retention.tasks.forget_old",
         # By the clock, so that a beat that is restarted often still gets to it.
@@ -166,6 +171,13 @@ EVENTS_DAYS = environment.whole_number(
     1,
     36500,
     about=SettingDoc("events older than this are deleted, each hour", "30"),
+)
+HISTORY_DAYS = environment.whole_number(
+    "SWITCHYARD_HISTORY_DAYS",
+    90,
+    1,
+    3660,
+    about=SettingDoc("five-minute rows of fleets' history older than this are deleted, each hour", "30"),
 )
 AUDIT_DAYS = environment.whole_number(
     "SWITCHYARD_AUDIT_DAYS",

@@ -10,7 +10,7 @@ from controlplane.api.drains import Drains
 from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
-from controlplane.api.history import FleetHistoryView
+from controlplane.api.history import ClientKeyHistoryView, FleetHistoryView, ReplicaHistoryView
 from controlplane.api.leases import ReplicaLease
 from controlplane.api.live_views import (
     ClientKeyLiveView,
@@ -49,6 +49,11 @@ urlpatterns = [
     ),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
+    path(
+        "fleets/<str:fleet>/replicas/<str:replica>/history",
+        ReplicaHistoryView.as_view(),
+        name="api-replica-history",
+    ),
     path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
@@ -61,6 +66,7 @@ urlpatterns = [
     path("client-keys/live", ClientKeysLiveView.as_view(), name="api-client-keys-live"),
     path("client-keys/settings", ClientKeySettings.as_view(), name="api-client-key-settings"),
     path("client-keys/<int:key>/live", ClientKeyLiveView.as_view(), name="api-client-key-live"),
+    path("client-keys/<int:key>/history", ClientKeyHistoryView.as_view(), name="api-client-key-history"),
     path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
     path("tokens", TokenList.as_view(), name="api-tokens"),
     path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),

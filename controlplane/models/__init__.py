@@ -11,6 +11,7 @@ from controlplane.models.discovery_source import (
 )
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
+from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
 from controlplane.models.replica import Replica
@@ -29,6 +30,7 @@ __all__ = [
     "DiscoverySourceStatus",
     "Event",
     "Fleet",
+    "FleetHistory",
     "ForcedPasswordChange",
     "HardwareClass",
     "PolicyRevision",

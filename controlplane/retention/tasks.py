@@ -1,6 +1,7 @@
 """Retention: the hourly Celery task that deletes old rows.
 
-It deletes events older than ``SWITCHYARD_EVENTS_DAYS``. It deletes audit entries, revoked client keys,
+It deletes events older than ``SWITCHYARD_EVENTS_DAYS``, and rows of fleets' history older than
+``SWITCHYARD_HISTORY_DAYS``. It deletes audit entries, revoked client keys,
 expired API tokens, and policy revisions no longer in force, when they are older than
 ``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose
 overlap is over.
@@ -19,7 +20,7 @@ from django.db import Error as DatabaseError
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, PolicyRevision
+from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, FleetHistory, PolicyRevision
 from controlplane.services import key_salts
 from controlplane.services.retention import forget
 
@@ -40,6 +41,7 @@ def kept() -> list[Kept]:
     not_in_force = PolicyRevision.objects.exclude(number=F("fleet__revision"))
     return [
         Kept("events", Event.objects.all(), "at", settings.EVENTS_DAYS),
+        Kept("rows of history", FleetHistory.objects.all(), "at", settings.HISTORY_DAYS),
         Kept("audit entries", AuditEntry.objects.all(), "at", settings.AUDIT_DAYS),
         Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
         Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),

@@ -7,7 +7,7 @@ what it can reach, and says once what it cannot.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import redis
@@ -29,8 +29,11 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
+from controlplane.telemetry.measures import HistoryRow, HistorySubject
 from controlplane.telemetry.merge import MergeState, merge
 from controlplane.telemetry.merged_numbers import Merged
+from controlplane.telemetry.minute_collector import MinuteCollector
+from controlplane.telemetry.minute_history import MinuteHistory
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
@@ -42,6 +45,10 @@ from routing.contract.telemetry import WorkerReport
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
 
+Minutes = Mapping[HistorySubject, HistoryRow]
+
+LONGEST_MERGE_S = 10.0
+"""What is in flight now is taken to have been so since the last merge, this long at most."""
 COMPARE_AGAIN_S = 30.0
 """While workers refuse a table. It may be as the database says all the same: then nothing can be repaired."""
 
@@ -73,6 +80,9 @@ class Conductor:
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
         self._outbox = FramePublisherState()
+        self._minutes = MinuteCollector()
+        self._history = MinuteHistory(client)
+        self._merged_at = clock()
         self._scalers = Scalers()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
@@ -105,8 +115,11 @@ class Conductor:
                 merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
             self._note_recent_traffic(received, merged)
+            self._minutes.take(merged, min(began - self._merged_at, LONGEST_MERGE_S))
+            self._merged_at = began
+            ended = self._minutes.ended(self._wall_clock(), self._history.row_s)
             if self.leads:
-                messages = self._lead(received, merged, began)
+                messages = self._lead(received, merged, began, ended)
             if not self._refused:
                 self._send_heartbeat(began)
             return messages
@@ -155,12 +168,13 @@ class Conductor:
         metrics.REFUSED.set(bool(refused))
         return self._identity is not None and not refused
 
-    def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
+    def _lead(self, received: ReceivedReports, merged: Merged, began: float, ended: Minutes) -> Messages:
         with self._outages_logged("the database", DatabaseError):
             self._reconcile(merged)
             self._rows = self._reader.read()
             self._track_key_limits(self._rows, merged)
-        messages = self._send_frames(received, merged)
+        messages = self._send_frames(received, merged, ended)
+        self._history.prune(self._wall_clock())
         self._send_notices(received, merged, began)
         return messages
 
@@ -196,7 +210,7 @@ class Conductor:
         with self._outages_logged("the event log", DatabaseError):
             self._notices.send(observed, handover_at, may_write)
 
-    def _send_frames(self, received: ReceivedReports, merged: Merged) -> Messages:
+    def _send_frames(self, received: ReceivedReports, merged: Merged, ended: Minutes) -> Messages:
         pipeline = self._client.pipeline(transaction=True)
         recent_traffic.store(pipeline, self._answered_ms)
         messages: Messages = []
@@ -210,6 +224,7 @@ class Conductor:
             )
             self._scalers.follow(frames, self._rows, merged, self._clock())
             messages = frame_publisher.store(pipeline, self._outbox, frames)
+            self._history.append(pipeline, ended)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()
         return messages

@@ -278,6 +278,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         output_tokens_per_s=numbers.output_tokens_per_s,
         input_tokens_per_s=numbers.input_tokens_per_s,
         retries_per_s=numbers.retries_per_s,
+        ejections_per_s=numbers.ejections_per_s,
         first_token_p50_s=numbers.first_token.p50_s,
         first_token_p99_s=numbers.first_token.p99_s,
         between_tokens_p50_s=numbers.between_tokens.p50_s,
@@ -343,6 +344,7 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         queue_p99_s=numbers.waits.p99_s,
         input_tokens_per_s=numbers.input_tokens_per_s,
         retries_per_s=numbers.retries_per_s,
+        ejections_per_s=numbers.ejections_per_s,
         error_reasons=numbers.error_reasons,
     )
 

@@ -81,6 +81,7 @@ class Point(msgspec.Struct, kw_only=True):
     input_tokens_per_s: float = 0.0
     """Tokens of prompts, as answers report them, or as estimated."""
     retries_per_s: float = 0.0
+    ejections_per_s: float = 0.0
     error_reasons: dict[str, float] = {}
     """Reason (:data:`routing.contract.ended_requests.ERROR_REASONS`) → requests a second that ended so."""
 
@@ -330,6 +331,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     """As :attr:`Point.output_tokens_per_s`, and so are the next."""
     input_tokens_per_s: float = 0.0
     retries_per_s: float = 0.0
+    ejections_per_s: float = 0.0
     first_token_p50_s: float | None = None
     first_token_p99_s: float | None = None
     between_tokens_p50_s: float | None = None

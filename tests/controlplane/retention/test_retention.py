@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, Fleet, PolicyRevision
+from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, Fleet, FleetHistory, PolicyRevision
 from controlplane.retention.tasks import forget_old
 from controlplane.services import retention
 
@@ -77,7 +77,7 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, AuditEntry, PolicyRevision, ClientKey, ApiToken, Session]
+    assert asked == [Event, FleetHistory, AuditEntry, PolicyRevision, ClientKey, ApiToken, Session]
     assert "old events stay until the next run: disk is full" in caplog.text
 
 

@@ -8,7 +8,7 @@
  *   first_token_p50_s?: number | null, first_token_p95_s?: number | null, first_token_p99_s?: number | null,
  *   between_tokens_p50_s?: number | null, between_tokens_p95_s?: number | null, between_tokens_p99_s?: number | null,
  *   queue_p50_s?: number | null, queue_p95_s?: number | null, queue_p99_s?: number | null,
- *   input_tokens_per_s?: number, retries_per_s?: number, error_reasons?: Record<string, number>}} Point
+ *   input_tokens_per_s?: number, retries_per_s?: number, ejections_per_s?: number, error_reasons?: Record<string, number>}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
@@ -58,7 +58,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number,
- *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, first_token_p50_s: number | null,
+ *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, ejections_per_s: number, first_token_p50_s: number | null,
  *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, error_reasons: Record<string, number>,
  *   in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
