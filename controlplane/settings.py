@@ -151,6 +151,11 @@ CELERY_BEAT_SCHEDULE = {
         # Wide, because it is judged by two hosts' clocks; a late tick finds nothing due and costs nothing.
         "options": {"expires": 15.0},
     },
+    "read-exporters": {
+        "task": "controlplane.exporters.tasks.read_exporters",
+        "schedule": 10.0,
+        "options": {"expires": 15.0},
+    },
     "keep-history": {
         "task": "controlplane.telemetry.tasks.keep_history",
         "schedule": crontab(minute="*/5"),

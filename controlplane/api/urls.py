@@ -8,6 +8,7 @@ from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList, ClientK
 from controlplane.api.docs import Docs, Schema
 from controlplane.api.drains import Drains
 from controlplane.api.events import EventList
+from controlplane.api.exporters import ExporterDetail, ExporterList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.history import ClientKeyHistoryView, FleetHistoryView, ReplicaHistoryView
@@ -58,6 +59,8 @@ urlpatterns = [
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("exporters", ExporterList.as_view(), name="api-exporters"),
+    path("exporters/<str:name>", ExporterDetail.as_view(), name="api-exporter"),
     path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
     path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
     path("drains", Drains.as_view(), name="api-drains"),

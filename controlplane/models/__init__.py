@@ -10,6 +10,7 @@ from controlplane.models.discovery_source import (
     SourceState,
 )
 from controlplane.models.event import Event
+from controlplane.models.exporter import Exporter
 from controlplane.models.fleet import Fleet
 from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -29,6 +30,7 @@ __all__ = [
     "DiscoverySource",
     "DiscoverySourceStatus",
     "Event",
+    "Exporter",
     "Fleet",
     "FleetHistory",
     "ForcedPasswordChange",

@@ -70,6 +70,8 @@ API: Mapping[str, Methods] = {
     "/api/v1/live": {"GET": READ},
     "/api/v1/hardware-classes": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/hardware-classes/<str:name>": {"GET": READ, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
+    "/api/v1/exporters": {"GET": READ_ALL, "POST": ADMINISTER_ALL},
+    "/api/v1/exporters/<str:name>": {"GET": READ_ALL, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
     "/api/v1/accelerators": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/accelerators/<path:accelerator>": {
         "GET": READ,
