@@ -220,6 +220,30 @@ SOURCES_DIR = environment.folder(
         "`sources/` in the data folder",
     ),
 )
+# The cluster whose services sources of kind `kubernetes` may name; in a pod the defaults are right.
+KUBERNETES_URL = environment.http_url(
+    "SWITCHYARD_KUBERNETES_URL",
+    "https://kubernetes.default.svc",
+    about=SettingDoc(
+        "API server that [sources](discovery.md#kubernetes) of kind `kubernetes` ask", "https://10.0.0.1:6443"
+    ),
+)
+KUBERNETES_TOKEN_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_TOKEN_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    about=SettingDoc(
+        "file with the token for it, on the hosts of conductors; empty: none is sent",
+        "/etc/switchyard/k8s.token",
+    ),
+)
+KUBERNETES_CA_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_CA_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+    about=SettingDoc(
+        "certificates trusted for it, on the hosts of conductors; empty: the system's",
+        "/etc/switchyard/k8s.pem",
+    ),
+)
 
 # --- Database ---
 DATABASES = {

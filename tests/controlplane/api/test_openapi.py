@@ -126,6 +126,11 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     ReplicaOwner.objects.create(replica=Replica.objects.get(name="b"), source=DiscoverySource.objects.get())
     last = LastList(at=time.time(), took_s=0.1, entries=1, left_alone=["a"], refused={"b": "no"})
     last_lists.store(redis_client, str(DiscoverySource.objects.get().uid), last)
+    service = {"namespace": "m", "service": "s", "labels": {"site": "zone"}}
+    for kind, settings in {"kubernetes": service, "dns": {"name": "llm.models.example"}}.items():
+        check(
+            api.post("/fleets/llm/sources", {"name": kind, kind: settings}), "/fleets/{fleet}/sources", "post"
+        )
     leases = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}}
     check(api.post("/fleets/llm/sources", leases), "/fleets/{fleet}/sources", "post")
     lease, template = {"url": "http://10.0.0.1:1"}, "/fleets/{fleet}/sources/{source}/leases/{replica}"
