@@ -16,6 +16,7 @@ from controlplane.models import DiscoverySource, Replica, ReplicaOwner
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN
+from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
@@ -87,6 +88,8 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/sources", "post", SOURCE, set()),
         ("/fleets/{fleet}/sources/{source}", "patch", SOURCE, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/exporters", "post", EXPORTER, set()),
+        ("/exporters/{name}", "patch", EXPORTER, {"name"}),
         ("/accelerators", "post", ACCELERATOR, set()),
         ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
         ("/trial-probes", "post", TRIAL, set()),
@@ -142,6 +145,9 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
     less = {"headroom_percent": 10}
     check(api.patch("/accelerators/node1/gpu0", less), "/accelerators/{accelerator}", "patch")
+    exporter = {"name": "h100", "host": "node1", "url": "http://node1:9400"}
+    check(api.post("/exporters", exporter), "/exporters", "post")
+    check(api.patch("/exporters/h100", {"host": "node2"}), "/exporters/{name}", "patch")
     made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
     check(made, "/client-keys", "post")
     key = made.json()["id"]
