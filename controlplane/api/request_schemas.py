@@ -6,7 +6,8 @@ from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
 from controlplane.services.keys_required import SETTINGS
-from controlplane.services.source_rules import LEASE_REQUEST, SOURCE
+from controlplane.services.source_kinds.lease import LEASE_REQUEST
+from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.balancing.strategies import registry
 from routing.contract.exposure import ALL, INFERENCE, ExposeRule

@@ -103,6 +103,7 @@ class Following:
         self._note_missing(view, plan, now)
         condition = Condition(
             error=answer.error,
+            note="" if answer.listing is None else answer.listing.note,
             listed=None if answer.listing is None else len(answer.listing.entries),
             own=len(view.own) - len(plan.remove) + len(plan.add),
             frozen=bool(plan.frozen),

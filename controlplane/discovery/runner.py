@@ -176,7 +176,7 @@ class _OneSource:
         began = time.monotonic()
         try:
             async with asyncio.timeout(LIST_WITHIN_S):
-                listing = await self._kind.list(own)
+                listing = await self._kind.read(own)
         except SourceError as error:
             return Answer(None, str(error), time.monotonic() - began)
         except TimeoutError:

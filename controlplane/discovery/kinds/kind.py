@@ -22,7 +22,7 @@ class SourceKind(Protocol):
     wants_own: bool
     """Whether its list depends on what it has registered already."""
 
-    async def list(self, own: Mapping[str, OwnRow]) -> Listing:
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
         """All that is there now. ``own``: see ``wants_own``, else empty. Raises SourceError; whatever else it
         raises is a failing source as well."""
         ...

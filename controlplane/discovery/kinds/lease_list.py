@@ -16,7 +16,7 @@ from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError, entry_of
 from controlplane.discovery.lease_store import BELL, LeaseStore
 from controlplane.discovery.listing import Listing
-from controlplane.services.source_rules import LEASE_FIELDS
+from controlplane.services.source_kinds.lease import LEASE_FIELDS
 from routing.contract.defaults import without_defaults
 from routing.contract.fleet_file import ReplicaEntry
 
@@ -36,7 +36,7 @@ class LeaseList:
         self._back: float | None = None
         self._last_step: float | None = None
 
-    async def list(self, own: Mapping[str, OwnRow]) -> Listing:
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
         try:
             return await in_daemon_thread(lambda: self._list(own), within_s=READ_WITHIN_S)
         except redis.RedisError as error:

@@ -3,6 +3,7 @@
 from django.conf import settings as django_settings
 
 from controlplane.datastores import redis
+from controlplane.discovery.kinds.dns_records import DnsRecords
 from controlplane.discovery.kinds.kind import SourceKind
 from controlplane.discovery.kinds.lease_list import LeaseList
 from controlplane.discovery.kinds.watched_file import WatchedFile
@@ -17,4 +18,6 @@ def build(source: DiscoverySource) -> SourceKind:
         return WatchedFile(django_settings.SOURCES_DIR, own["path"], template)
     if source.kind == "lease":
         return LeaseList(redis.client(), str(source.uid), own["ttl_s"], template)
+    if source.kind == "dns":
+        return DnsRecords(own, template)
     raise ValueError(f"no kind {source.kind}")

@@ -40,7 +40,7 @@ class WatchedFile:
         self._template = template
         self._last: tuple[WatchedFileVersion, Listing] | None = None
 
-    async def list(self, own: Mapping[str, OwnRow]) -> Listing:
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
         return await in_daemon_thread(self._list, within_s=READ_WITHIN_S)
 
     def changes(self) -> AsyncIterator[None]:

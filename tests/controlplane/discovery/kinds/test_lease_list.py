@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import redis
 from django.utils import timezone
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from controlplane.discovery import leases
 from controlplane.discovery.fleet_view import OwnRow
@@ -46,13 +48,13 @@ async def test_one_that_is_granted_is_listed_and_one_that_is_released_leaves(
     assert store.grant("a", URL, 30.0) is True
     assert store.grant("a", {**URL, "site": "west"}, 30.0) is False
     store.grant("b", URL, 30.0)
-    found = await leased.list({})
+    found = await leased.read({})
     assert {name: entry.site for name, entry in found.entries.items()} == {"a": "west", "b": "east"}
     store.release("b")
-    found = await leased.list(own("a", "b"))
+    found = await leased.read(own("a", "b"))
     assert (set(found.entries), found.leaving) == ({"a"}, {"b"})
     store.grant("b", URL, 30.0)
-    assert not (await leased.list({})).leaving
+    assert not (await leased.read({})).leaving
 
 
 async def test_one_that_runs_out_is_no_longer_listed(
@@ -61,10 +63,10 @@ async def test_one_that_runs_out_is_no_longer_listed(
     monkeypatch.setattr(leases, "back_at", lambda *_: None)  # nobody was ever away
     store.grant("a", URL, 30.0)
     age(redis_client, "a", 31)
-    assert await leased.list(own("a")) == Listing({})
+    assert await leased.read(own("a")) == Listing({})
     assert redis_client.hexists(f"{KEY}u", "a"), "while its replica is there it is not forgotten"
     age(redis_client, "a", 60)
-    await leased.list({})
+    await leased.read({})
     assert not redis_client.hexists(f"{KEY}u", "a")
 
 
@@ -73,10 +75,10 @@ async def test_one_that_ran_out_while_nobody_looked_holds_for_a_term_more(
 ) -> None:
     store.grant("a", URL, 30.0)
     age(redis_client, "a", 500)
-    assert set((await leased.list(own("a"))).entries) == {"a"}
+    assert set((await leased.read(own("a"))).entries) == {"a"}
     assert leased._back is not None
     leased._back -= 30
-    assert not (await leased.list(own("a"))).entries
+    assert not (await leased.read(own("a"))).entries
 
 
 async def test_one_that_redis_lost_counts_as_just_granted(
@@ -84,7 +86,7 @@ async def test_one_that_redis_lost_counts_as_just_granted(
 ) -> None:
     row: Any = own("a")["a"]
     drained = row._replace(drained_at=timezone.now())
-    found = await leased.list({"a": row, "b": drained})
+    found = await leased.read({"a": row, "b": drained})
     assert set(found.entries) == {"a"}
     assert (found.entries["a"].url, found.entries["a"].version) == ("http://10.0.0.9:1", "v2")
     stored, now = LeaseStore(redis_client, "u").read("a", "b")
@@ -93,6 +95,6 @@ async def test_one_that_redis_lost_counts_as_just_granted(
 
 
 async def test_without_redis_it_does_not_answer() -> None:
-    away = LeaseList(redis.Redis(port=1), "u", 30.0, {})
+    away = LeaseList(redis.Redis(port=1, retry=Retry(NoBackoff(), 0)), "u", 30.0, {})
     with pytest.raises(SourceError, match="Redis, which has the leases, does not answer"):
-        await away.list({})
+        await away.read({})
