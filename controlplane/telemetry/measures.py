@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from controlplane.telemetry.deltas import FleetDelta, KeyDelta, ReplicaDelta, WorkerDelta
+from controlplane.telemetry.deltas import NOTHING, FleetDelta, KeyDelta, ReplicaDelta, WorkerDelta
 from controlplane.telemetry.frames import Point
 from routing.contract import sketch
 from routing.contract.ended_requests import EndedRequests
@@ -155,7 +155,7 @@ def count(into: dict[HistorySubject, Measures], delta: WorkerDelta) -> None:
     for name, fleet in delta.fleets.items():
         _count_fleet(into.setdefault(of_fleet(name), Measures()), fleet)
         for uid, replica in fleet.replicas.items():
-            if _is_used(replica):
+            if replica is not NOTHING and _is_used(replica):
                 _count_replica(into.setdefault(of_replica(uid), Measures()), replica)
     for id, key in delta.keys.items():
         if key.requests or key.tokens:
@@ -193,6 +193,8 @@ def _count_fleet(into: Measures, fleet: FleetDelta) -> None:
     into.sketch("between_tokens", fleet.between_tokens)
     into.sketch("queue", fleet.queue.waited)
     for replica in fleet.replicas.values():
+        if replica is NOTHING:
+            continue
         into.ejections += replica.ejections
         into.sketch("first_byte", replica.first_byte)
 
