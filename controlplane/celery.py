@@ -9,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 app = Celery("switchyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["controlplane.probes", "controlplane.retention"])
+app.autodiscover_tasks(["controlplane.probes", "controlplane.retention", "controlplane.alerts"])
 
 
 @signals.setup_logging.connect

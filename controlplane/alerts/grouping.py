@@ -74,8 +74,8 @@ def due_messages(
 ) -> Iterator[DueMessage]:
     """What one destination is to be told at ``now``.
 
-    ``firing``: all that fire. ``silenced``: ids of those that are silenced: they are not told of, but that one
-    told before is over is. ``busy``: groups of which a message has not been taken yet: these are not repeated.
+    ``firing``: all that fire. ``silenced``: ids of those that are silenced: they are not told of, but that
+    one told before is over is. ``busy``: groups of which a message has not been taken yet: not repeated.
     """
     groups: dict[GroupKey, list[OpenAlert]] = {key: [] for key in told}
     for alert in firing:

@@ -1,8 +1,8 @@
 """Lifecycle of alerts: pending while a condition holds too short, firing, resolved. Pure.
 
 An alert is found (``pending``), fires once its condition has held for the rule's ``for_s``, and is resolved
-once the condition has been gone for ``keep_s``: what comes and goes within either makes no noise. Where a rule
-cannot tell, its alerts stay as they are; what was pending when that lasted too long begins anew.
+once the condition has been gone for ``keep_s``: what comes and goes within either makes no noise. Where a
+rule cannot tell, its alerts stay as they are; what was pending when that lasted too long begins anew.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,8 +82,8 @@ def advance(
     *,
     lost: frozenset[str] = frozenset(),
 ) -> list[AlertChange]:
-    """What changes at ``now``, in the order of the rules. ``lost``: rules that could not tell for so long that
-    nothing of before counts as having held without a break."""
+    """What changes at ``now``, in the order of the rules. ``lost``: rules that could not tell for so long
+    that nothing of before counts as having held without a break."""
     changes: list[AlertChange] = []
     by_rule: dict[str, dict[AlertSubject, OpenAlert]] = {}
     for alert in open_alerts:

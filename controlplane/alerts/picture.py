@@ -1,4 +1,4 @@
-"""Picture: what one evaluation of the alert rules sees. Each part may be unknown, which is not "all is well"."""
+"""Picture: what one evaluation of the alert rules sees. A part may be unknown, which is not "all is well"."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

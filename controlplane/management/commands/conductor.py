@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from controlplane.alerts import evaluation_thread
 from controlplane.datastores import redis, sqlite_log
 from controlplane.management.base import SwitchyardCommand
 from controlplane.observability import metrics_listener, process_heartbeats, watchdog
@@ -41,5 +42,7 @@ class Command(SwitchyardCommand):
         watchdog.start()
         sqlite_log.hold_open()
         logger.info("conductor %s started", name)
-        run(Conductor(redis.client(), name))
+        conductor = Conductor(redis.client(), name)
+        evaluation_thread.start(lambda: conductor.leads)
+        run(conductor)
         logger.info("conductor %s ended", name)
