@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from controlplane.access.host_lookup import look_up
 from routing.contract import address_policy, protected_paths
 from routing.contract.addresses import parse_base_url
-from routing.contract.host_synonyms import is_address
 from routing.contract.secret_references import OWN_FILE, credential_reference
 from routing.tls import secret_loader
 
@@ -38,6 +37,8 @@ def is_reference(text: str) -> bool:
 
 def checked(text: str) -> str:
     """As it is kept. Raises ValueError: no URL, or one whose host is denied by what it says itself."""
+    if not text:
+        return ""
     if not is_reference(text):
         return parsed(text).url
     try:
@@ -72,8 +73,6 @@ def refuse_denied_addresses(text: str) -> None:
     if is_reference(text):
         return
     url = parsed(text)
-    if is_address(url.host):
-        return
     judged = [
         address_policy.in_force().why_denied(one, url.port) for one in look_up([url.host])[url.host] or ()
     ]

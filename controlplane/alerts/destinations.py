@@ -213,7 +213,7 @@ def _secret(row: AlertDestination) -> str:
 def _unreachable(settings: Mapping[str, Any]) -> list[FieldProblem]:
     """Before the transaction: names are looked up."""
     url = settings.get("url")
-    if not isinstance(url, str):
+    if not isinstance(url, str) or not url:
         return []
     try:
         destination_url.checked(url)
