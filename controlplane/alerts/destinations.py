@@ -23,7 +23,7 @@ from routing.contract.field_rules import Choice, FieldProblem, Flag, ListOf, Pro
 from routing.contract.names import checked_slug
 from routing.contract.secret_references import credential_reference
 
-KINDS = tuple(AlertDestination.Kind.values)
+KINDS = tuple(AlertDestination.DestinationKind.values)
 REPEAT_S = 4 * 3600.0
 LOWEST = ("warning", "critical")
 MOST_ADDRESSES = 20
@@ -49,7 +49,7 @@ def _credential(text: str) -> str:
 def _check_kind(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
     """What a kind of destination needs, and what it cannot have."""
     kind = fields.get("kind")
-    if kind == AlertDestination.Kind.EMAIL:
+    if kind == AlertDestination.DestinationKind.EMAIL:
         if not fields.get("to"):
             problems.append(FieldProblem(f"{at}/to", "who is to get the e-mail: give at least one address"))
         elif isinstance(fields["to"], list) and len(fields["to"]) > MOST_ADDRESSES:
@@ -66,11 +66,11 @@ def _check_kind(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
             problems.append(FieldProblem(f"{at}/to", "only a destination of kind email has addresses"))
 
 
-_DESTINATION = Section(
+DESTINATION = Section(
     words="a destination",
     what="a destination",
     fields={
-        "name": Text(words="its name", check=checked_slug, required='"pager"'),
+        "name": Text(words="its name", check=checked_slug, what="name", required='"pager"'),
         "kind": Choice(words="how it is told", options=KINDS, required='"webhook"'),
         "url": Text(words="its URL, or a reference to one", check=destination_url.checked),
         "credential": Text(words="reference to a bearer token", check=_credential),
@@ -107,7 +107,7 @@ def destination_named(name: str, *, lock: bool = False) -> AlertDestination:
 def create(settings: Mapping[str, Any], actor: str) -> WrittenDestination:
     """Raises Invalid, Conflict."""
     problems: Problems = []
-    kept = accepted((_DESTINATION.read_fields(settings, "", problems), problems), _unreachable(settings))
+    kept = accepted((DESTINATION.read_fields(settings, "", problems), problems), _unreachable(settings))
     with unit_of_work(actor) as write:
         accepted((kept, _unknown_fleets(kept)))
         if AlertDestination.objects.filter(name=kept["name"]).exists():
@@ -135,7 +135,7 @@ def update(
         given = {key: value for key, value in given.items() if key not in ("name", "kind")}
         whole = {"kind": row.kind, "url": row.url, "credential": row.credential, "to": row.to, **given}
         problems: Problems = []
-        checked = _DESTINATION.read_fields(whole, "", problems, partial=True)
+        checked = DESTINATION.read_fields(whole, "", problems, partial=True)
         problems = [one for one in problems if one.pointer.split("/")[1] in (*given, "url", "to")]
         kept = accepted((checked, problems), [*fixed, *unreachable])
         kept = {key: value for key, value in kept.items() if key in given}
@@ -207,7 +207,7 @@ def _columns(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _secret(row: AlertDestination) -> str:
-    return signing.secret_shown_once(row) if row.kind == AlertDestination.Kind.WEBHOOK else ""
+    return signing.secret_shown_once(row) if row.kind == AlertDestination.DestinationKind.WEBHOOK else ""
 
 
 def _unreachable(settings: Mapping[str, Any]) -> list[FieldProblem]:

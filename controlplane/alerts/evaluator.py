@@ -21,7 +21,7 @@ from controlplane.alerts.lifecycle import AlertChange, AlertStep, OpenAlert, adv
 from controlplane.alerts.picture import Picture
 from controlplane.alerts.rule_types import AlertSubject, RuleInForce
 from controlplane.alerts.silencing import silence_of
-from controlplane.alerts.store import Listener, Stored
+from controlplane.alerts.store import StoredAlerts, ToldDestination
 from controlplane.datastores.redis import client as redis_client
 from controlplane.observability.outages import Outages
 from controlplane.services.unit_of_work import unit_of_work
@@ -41,7 +41,7 @@ class Decision:
     """What follows from one picture. Pure data."""
 
     changes: Sequence[AlertChange]
-    messages: Sequence[tuple[Listener, DueMessage]]
+    messages: Sequence[tuple[ToldDestination, DueMessage]]
 
     @property
     def is_empty(self) -> bool:
@@ -49,7 +49,7 @@ class Decision:
 
 
 def decide(
-    stored: Stored,
+    stored: StoredAlerts,
     rules: Sequence[RuleInForce],
     seen: Picture,
     now: float,

@@ -28,7 +28,7 @@ def by_fleet(now: float) -> dict[str, list[int]]:
     """Of alerts that fire and are not silenced."""
     counts: dict[str, list[int]] = {}
     silences = store.silences()
-    for row in Alert.objects.filter(state=Alert.State.FIRING):
+    for row in Alert.objects.filter(state=Alert.AlertState.FIRING):
         alert = store.open_alert(row)
         if silence_of(alert, silences, now) is None:
             counts.setdefault(alert.subject.fleet, [0, 0])[alert.severity != "critical"] += 1

@@ -27,7 +27,7 @@ _COMMON: Mapping[str, Any] = {
 _BUILT_IN = Section(words="a built-in rule", what="a built-in rule", fields=_COMMON)
 
 
-class _Quantity(Text):
+class QuantityRule(Text):
     """A number, or text with a unit: which, depends on the metric."""
 
     def _read(self, value: object, at: str, problems: Problems) -> object:
@@ -69,19 +69,19 @@ def _check_values(fields: Mapping[str, Any], at: str, problems: Problems) -> Non
         problems.append(FieldProblem(f"{at}/value", "nothing is above 100 %: it would never fire"))
 
 
-_THRESHOLD = Section(
+THRESHOLD = Section(
     words="a threshold",
     what="an alert rule",
     fields={
-        "name": Text(words="its name", check=_check_name, required='"slow-chat"'),
+        "name": Text(words="its name", check=_check_name, what="name", required='"slow-chat"'),
         **_COMMON,
         "fleet": Text(words="the only fleet that it is for; null: every fleet", nullable=True),
         "metric": Choice(words="what is compared", options=METRICS, required='"p99_s"'),
         "comparison": Choice(
             words="on which side it is wrong", options=("above", "below"), required='"above"'
         ),
-        "value": _Quantity(words="with what it is compared: `0.8` or `800 ms`", required="0.8"),
-        "clear_value": _Quantity(
+        "value": QuantityRule(words="with what it is compared: `0.8` or `800 ms`", required="0.8"),
+        "clear_value": QuantityRule(
             words="on whose other side it is well again; null: the value", nullable=True
         ),
     },
@@ -127,7 +127,7 @@ def entry_named(name: str) -> BookEntry:
 def create(settings: Mapping[str, Any], actor: str) -> BookEntry:
     """A threshold of one's own. Raises Invalid, Conflict."""
     problems: Problems = []
-    kept = accepted((_THRESHOLD.read_fields(settings, "", problems), problems))
+    kept = accepted((THRESHOLD.read_fields(settings, "", problems), problems))
     with unit_of_work(actor) as write:
         if AlertRule.objects.filter(name=kept["name"]).exists():
             words = f"There is an alert rule {kept['name']} already: choose another name, or change that one."
@@ -205,7 +205,7 @@ def _change_own(write: UnitOfWork, row: AlertRule, given: Mapping[str, Any]) -> 
     stays = "a rule's name cannot change, because its alerts refer to it: make another, and delete this one"
     elsewhere = immutable(given, ["name"], stays)
     merged = {**settings_of(row), **{key: value for key, value in given.items() if key != "name"}}
-    kept = accepted((_THRESHOLD.read_fields(merged, "", problems, partial=True), problems), elsewhere)
+    kept = accepted((THRESHOLD.read_fields(merged, "", problems, partial=True), problems), elsewhere)
     fields = {name: kept[name] for name in ("enabled", "severity", "for_s", "keep_s", "metric", "comparison")}
     fields["fleet"] = _fleet(kept.get("fleet"))
     fields["value"] = thresholds.quantity(kept["metric"], kept["value"])

@@ -38,7 +38,7 @@ class Breach:
     """Instead of the rule's."""
 
 
-Find = Callable[[Picture, frozenset[AlertSubject]], Sequence[Breach] | None]
+FindBreaches = Callable[[Picture, frozenset[AlertSubject]], Sequence[Breach] | None]
 """(picture, subjects of which the rule's alert is open) → where its condition holds; ``None``: unknown."""
 
 
@@ -54,7 +54,7 @@ class RuleInForce:
     """How long its condition must hold before it fires."""
     keep_s: float
     """How long its condition must be gone before its alert is resolved (hysteresis in time)."""
-    find: Find
+    find: FindBreaches
     unit: str = ""
     """Of the value that its breaches have."""
     about: str = ""

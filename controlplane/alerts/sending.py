@@ -5,6 +5,7 @@ receiver answers is cut and never taken for anything but words.
 """
 
 import asyncio
+import os
 import smtplib
 import time
 from datetime import UTC, datetime
@@ -42,7 +43,7 @@ class OutgoingRequest(NamedTuple):
 
 async def send(row: AlertDestination, message: AlertMessage) -> SendResult:
     """Raises nothing for what is wrong at the other end, or with the settings."""
-    if row.kind == AlertDestination.Kind.EMAIL:
+    if row.kind == AlertDestination.DestinationKind.EMAIL:
         return await asyncio.to_thread(_mail, row, message)
     try:
         request = request_of(row, message)
@@ -60,9 +61,9 @@ def request_of(row: AlertDestination, message: AlertMessage) -> OutgoingRequest:
             headers["Authorization"] = f"Bearer {credentials.read_token(row.credential).decode()}"
         except ValueError as error:
             raise ValueError(f"the credential {row.credential} {error}") from None
-    if row.kind == AlertDestination.Kind.SLACK:
+    if row.kind == AlertDestination.DestinationKind.SLACK:
         return OutgoingRequest(target.url, headers, formats.slack_body(message))
-    if row.kind == AlertDestination.Kind.ALERTMANAGER:
+    if row.kind == AlertDestination.DestinationKind.ALERTMANAGER:
         url = f"{target.url.rstrip('/').removesuffix('/api/v2/alerts')}/api/v2/alerts"
         return OutgoingRequest(url, headers, formats.alertmanager_body(message, datetime.now(UTC)))
     body = formats.webhook_body(message)
@@ -103,7 +104,8 @@ def _of_connection(error: aiohttp.ClientConnectorError) -> str:
     cause = error.os_error
     if isinstance(cause, DeniedAddress):
         return _denied(cause)
-    return f"no connection to {error.host}:{error.port}: {cause.strerror or cause}"
+    words = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else str(cause)
+    return f"no connection to {error.host}:{error.port}: {words}"
 
 
 def _denied(error: DeniedAddress) -> str:

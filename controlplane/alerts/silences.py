@@ -27,7 +27,7 @@ def _text(most: int) -> Callable[[str], str]:
     return check
 
 
-_SILENCE = Section(
+SILENCE = Section(
     words="a silence",
     what="a silence",
     fields={
@@ -44,7 +44,7 @@ _SILENCE = Section(
 def create(settings: Mapping[str, Any], actor: str) -> AlertSilence:
     """Raises Invalid."""
     problems: Problems = []
-    kept = _SILENCE.read_fields(settings, "", problems)
+    kept = SILENCE.read_fields(settings, "", problems)
     accepted((kept, problems), _further(kept))
     with unit_of_work(actor) as write:
         row = AlertSilence.objects.create(

@@ -32,7 +32,7 @@ AM_TIMING = GroupTiming(wait_s=0.0, interval_s=0.0, repeat_s=60.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ToldDestination:
     """One destination that is told."""
 
     id: int
@@ -42,16 +42,16 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredAlerts:
     """What the database knows of alerts."""
 
     alerts: Sequence[OpenAlert]
     silences: Sequence[Silenced]
-    listeners: Sequence[Listener]
+    listeners: Sequence[ToldDestination]
     failing: Sequence[FailingDestination]
 
 
-def load() -> Stored:
+def load() -> StoredAlerts:
     """Five queries. Raises django.db.Error."""
     told: dict[int, dict[GroupKey, Told]] = {}
     for row in AlertTold.objects.all():
@@ -62,11 +62,11 @@ def load() -> Stored:
     for destination, rule, fleet in waiting.values_list("destination_id", "rule", "fleet_name"):
         busy.setdefault(destination, set()).add(GroupKey(rule, fleet))
     destinations = list(AlertDestination.objects.filter(enabled=True))
-    return Stored(
+    return StoredAlerts(
         [open_alert(row) for row in Alert.objects.filter(resolved_at=None)],
         silences(),
         [
-            Listener(row.pk, audience_of(row), told.get(row.pk, {}), frozenset(busy.get(row.pk, ())))
+            ToldDestination(row.pk, audience_of(row), told.get(row.pk, {}), frozenset(busy.get(row.pk, ())))
             for row in destinations
         ],
         [
@@ -88,7 +88,9 @@ def silences() -> list[Silenced]:
 
 def audience_of(row: AlertDestination) -> Audience:
     timing = (
-        AM_TIMING if row.kind == AlertDestination.Kind.ALERTMANAGER else GroupTiming(repeat_s=row.repeat_s)
+        AM_TIMING
+        if row.kind == AlertDestination.DestinationKind.ALERTMANAGER
+        else GroupTiming(repeat_s=row.repeat_s)
     )
     return Audience(timing, row.only_critical, frozenset(row.fleets))
 
@@ -125,7 +127,7 @@ def write_changes(
             Alert.objects.filter(uid=alert.id).delete()
         elif change.step is AlertStep.RESOLVED:
             Alert.objects.filter(uid=alert.id).update(
-                state=Alert.State.RESOLVED, resolved_at=at, resolved_words=change.words
+                state=Alert.AlertState.RESOLVED, resolved_at=at, resolved_words=change.words
             )
         else:
             Alert.objects.filter(uid=alert.id).update(**_columns(alert))
@@ -133,7 +135,7 @@ def write_changes(
             _write_event(write, change, rules, now)
 
 
-def write_message(listener: Listener, due: DueMessage, id: str, now: float, url: str | None) -> None:
+def write_message(listener: ToldDestination, due: DueMessage, id: str, now: float, url: str | None) -> None:
     """The outbox's row, and that the destination has been told by it."""
     at = _moment(now)
     ids = [*(one.id for one in due.firing), *due.resolved]
@@ -181,7 +183,7 @@ def message_in(row: AlertDelivery) -> AlertMessage:
 def _columns(alert: OpenAlert) -> dict[str, object]:
     """What changes of an alert while it is open."""
     return {
-        "state": Alert.State.FIRING if alert.is_firing else Alert.State.PENDING,
+        "state": Alert.AlertState.FIRING if alert.is_firing else Alert.AlertState.PENDING,
         "severity": alert.severity,
         "words": alert.words[:400],
         "value": alert.value,

@@ -7,7 +7,7 @@ from django.db.models import Q
 class Alert(models.Model):
     """Written by :mod:`controlplane.alerts` alone. Pending ones that never fire are deleted."""
 
-    class State(models.TextChoices):
+    class AlertState(models.TextChoices):
         PENDING = "pending", "pending"
         FIRING = "firing", "firing"
         RESOLVED = "resolved", "resolved"
@@ -20,7 +20,7 @@ class Alert(models.Model):
     fleet_name = models.CharField(max_length=63, blank=True, default="")
     replica_name = models.CharField(max_length=63, blank=True, default="")
     part = models.CharField(max_length=200, blank=True, default="")
-    state = models.CharField(max_length=10, choices=State.choices, default=State.PENDING)
+    state = models.CharField(max_length=10, choices=AlertState.choices, default=AlertState.PENDING)
     severity = models.CharField(max_length=10)
     words = models.CharField(max_length=400)
     value = models.FloatField(null=True, blank=True)

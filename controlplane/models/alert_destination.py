@@ -6,7 +6,7 @@ from django.db import models
 
 
 class AlertDestination(models.Model):
-    class Kind(models.TextChoices):
+    class DestinationKind(models.TextChoices):
         WEBHOOK = "webhook", "generic webhook"
         SLACK = "slack", "Slack-compatible webhook"
         ALERTMANAGER = "alertmanager", "Alertmanager"
@@ -15,7 +15,7 @@ class AlertDestination(models.Model):
     name = models.CharField(max_length=63, unique=True)
     uid = models.UUIDField(default=uuid.uuid4, unique=True)
     """Its signing secret is derived from it, so that one of the same name later has another."""
-    kind = models.CharField(max_length=12, choices=Kind.choices)
+    kind = models.CharField(max_length=12, choices=DestinationKind.choices)
     enabled = models.BooleanField(default=True)
     url = models.CharField(max_length=2000, blank=True, default="")
     """A URL, or a reference to one (``env:NAME``, ``file:PATH``). Never shown again whole."""

@@ -66,7 +66,10 @@ def test_sigterm_lets_a_stream_finish(one_replica: tuple[Path, Replica], proxy: 
         def refuses() -> bool:
             try:
                 running.client().connect()
-            except (ConnectionRefusedError, ConnectionResetError):  # the latter in the moment in which it closes
+            except (
+                ConnectionRefusedError,
+                ConnectionResetError,
+            ):  # the latter in the moment in which it closes
                 return True
             return False
 
