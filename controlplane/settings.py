@@ -226,6 +226,18 @@ MAX_REPLICAS = environment.whole_number(
     ),
 )
 
+# --- Where sources of kind `file` may lie: whoever makes sources names no other file of this host ---
+SOURCES_DIR = environment.folder(
+    "SWITCHYARD_SOURCES_DIR",
+    DATA_DIR / "sources",
+    about=SettingDoc(
+        "folder of the files that [sources](discovery.md#files) of kind `file` read, on the hosts of "
+        "conductors",
+        "/etc/switchyard/sources",
+        "`sources/` in the data folder",
+    ),
+)
+
 # --- Database ---
 DATABASES = {
     "default": environment.database(

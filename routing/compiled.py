@@ -56,6 +56,7 @@ MODULES = (
     "routing.proxy.exchange.upstream_exchange",
     "routing.proxy.exchange.upstream_request",
     "routing.proxy.upstream_endpoint",
+    "routing.shared.fleet_totals",
 )
 """What a usual request or event passes, and what derives from its classes or is between them: the bases of a
 compiled class are compiled, and so are all classes that derive from it."""

@@ -44,6 +44,7 @@ def of_text(text: str) -> list[Row]:
 
 
 def of_proxy() -> list[Row]:
+    from routing.contract.ended_requests import EndedRequests
     from routing.contract.load_report import ReportedLoad
     from routing.contract.table import AcceleratorSpec, FleetSnapshot, ReplicaSpec
     from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
@@ -53,10 +54,11 @@ def of_proxy() -> list[Row]:
     from routing.master.admin.metrics import WorkerStatus, render
 
     load = ReportedLoad(running=1, waiting=1, kv_share=0.5)
-    replica = ReplicaCounters(uid="u", name="a", reported=load)
+    replica = ReplicaCounters(uid="u", name="a", reported=load, failed_by={"lost": 1})
     fleet = FleetCounters(name="echo", replicas=[replica], not_continued={"memory": 1})
     fleet.second_attempts, fleet.not_sent_twice = {"won": 1}, {"budget": 1}
     fleet.fallbacks, fleet.no_fallback = {"other": {"no_place": 1}}, {"budget": 1}
+    fleet.ended = EndedRequests(served=1, errors={"timeout": 1})
     key = KeyCounters(id="web", limited_by={"max_concurrency": 1})
     report = WorkerReport(worker="w", incarnation=1, sequence=1, fleets=[fleet], keys=[key])
     view = WorkerStatus(0, os.getpid(), True, 0, report, 0.5)

@@ -21,6 +21,8 @@ from controlplane.telemetry import history
 from controlplane.telemetry.frames import Point
 
 METRICS = tuple(name for name in Point.__struct_fields__ if name != "at")
+BY_REASON = "error_reasons"
+"""This metric is a series for each reason there was, under ``error_reasons.REASON``."""
 STEPS = {1: history.FINE_POINTS, history.COARSE_S: history.COARSE_POINTS * history.COARSE_S}
 """Step in seconds → how many seconds it reaches back. No others: percentiles cannot be averaged."""
 
@@ -64,7 +66,12 @@ class FleetHistoryView(ApiView):
         with redis_needed():
             kept = history.read(redis.client(), fleet, coarse=step == history.COARSE_S)
         points = [point for point in kept if point.at >= oldest]
-        values: dict[str, list[Any]] = {name: [getattr(point, name) for point in points] for name in metrics}
+        values: dict[str, list[Any]] = {
+            name: [getattr(point, name) for point in points] for name in metrics if name != BY_REASON
+        }
+        if BY_REASON in metrics:
+            for reason in sorted({reason for point in points for reason in point.error_reasons}):
+                values[f"{BY_REASON}.{reason}"] = [point.error_reasons.get(reason, 0.0) for point in points]
         return Response({"step_s": step, "at": [point.at for point in points], "values": values})
 
 

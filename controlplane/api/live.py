@@ -13,6 +13,7 @@ from controlplane.datastores import redis
 from controlplane.datastores.availability import write_refusal
 from controlplane.models import Replica
 from controlplane.probes import last_results
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.telemetry.frames import (
     CLIENT_KEYS_KEY,
     OVERVIEW_KEY,
@@ -131,6 +132,15 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
     return frame.summary if frame else None
 
 
+def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
+    """The signal of the last FRESH_S seconds, or ``None`` and why there is none, where that is known."""
+    try:
+        frame = _fresh_frame(fleet_name)
+    except RedisError:
+        return None, "live data is missing: Redis does not respond"
+    return (None, _why_there_is_none()) if frame is None else (frame.scaling, "")
+
+
 class _Devices(msgspec.Struct):
     at: float
     accelerators: list[AcceleratorLive] = []
@@ -147,15 +157,16 @@ def fresh_accelerators() -> dict[str, AcceleratorLive]:
     return {device.name: device for device in frame.accelerators} if frame is not None and fresh else {}
 
 
-def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
-    """Replica's uid → what its last probe saw, of those that are ``checking``; empty while Redis is away.
+def last_reasons(rows: Iterable[Replica]) -> dict[str, str]:
+    """Replica's uid → what its last probe saw, of those that are not ready; empty while Redis is away.
 
-    Rows are written for transitions only, so what keeps a replica from its first pass is in Redis alone.
+    Rows are written for transitions only, so what keeps a replica from being ready, or how many passes it
+    still needs, is in Redis alone.
     """
     since = {
         str(row.uid): health.since
         for row in rows
-        if (health := getattr(row, "health", None)) is not None and health.state == "checking"
+        if (health := getattr(row, "health", None)) is not None and health.state != "ready"
     }
     try:
         probes = last_results.read_of(redis.client(), list(since))
@@ -166,7 +177,7 @@ def checking_reasons(rows: Iterable[Replica]) -> dict[str, str]:
         uid: probe.answer
         for uid, probe in probes.items()
         # An older one asked the address that it had before.
-        if not probe.passed and probe.age_s <= (now - since[uid]).total_seconds()
+        if probe.age_s <= (now - since[uid]).total_seconds()
     }
 
 

@@ -9,10 +9,10 @@ from django.db.models import Count
 from redis.exceptions import RedisError
 
 from controlplane.api import startup_eta
-from controlplane.api.live import LiveReplica, LiveReplicas, checking_reasons
+from controlplane.api.live import LiveReplica, LiveReplicas, last_reasons
 from controlplane.datastores.availability import write_refusal
 from controlplane.datastores.redis_gate import gate
-from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica
+from controlplane.models import Fleet, HardwareClass, PolicyRevision, Replica, ReplicaHealth
 from controlplane.publishing import publisher
 from controlplane.publishing.snapshots import current_state
 from controlplane.services import effective_settings
@@ -21,6 +21,7 @@ from controlplane.services.hardware import HardwareChange
 from controlplane.services.replicas import described
 from controlplane.telemetry import emergency_drain_text
 from controlplane.telemetry.frames import LearnedLive, ReplicaLive
+from routing.contract.flap_damping import FlapPenalty
 from routing.contract.table import Version
 
 REDIS_AWAY = "Redis does not answer; proxies get the change within seconds of its return."
@@ -104,7 +105,7 @@ def revisions(rows: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
 def replicas(rows: Iterable[Replica], live: LiveReplicas) -> list[dict[str, Any]]:
     """At most one question to Redis for all of them."""
     rows = list(rows)
-    reasons = checking_reasons(rows)
+    reasons = last_reasons(rows)
     expected = startup_eta.expected(rows)
     found = []
     for row in rows:
@@ -121,10 +122,10 @@ def replica(row: Replica, live: LiveReplicas) -> dict[str, Any]:
 
 
 def _replica(
-    row: Replica, seen: LiveReplica | None, checking_reason: str | None, start: startup_eta.StartupEta | None
+    row: Replica, seen: LiveReplica | None, last_reason: str | None, start: startup_eta.StartupEta | None
 ) -> dict[str, Any]:
     health = getattr(row, "health", None)
-    reason = checking_reason or (health.reason if health else "not probed yet")
+    reason = last_reason or (health.reason if health else "not probed yet")
     live = seen.live if seen else None
     eligible, why = _eligibility(row, live, f"{reason}; {start.words}" if start else reason)
     return {
@@ -138,6 +139,7 @@ def _replica(
             "has_passed": health.has_passed if health else False,
             "since": health.since if health else row.created_at,
             "startup_s": health.startup_s if health else None,
+            "flap_penalty": round(_penalty(health), 2) if health else 0.0,
             "expected_in_s": start.left_s if start else None,
         },
         "ejected": live.ejected if live else None,
@@ -150,10 +152,30 @@ def _replica(
         "in_flight": live.in_flight if live else None,
         "moving": msgspec.to_builtins(live.moving) if live else None,
         "learned": _learned(live.learned) if live and live.learned else None,
+        "managed_by": _owner(row),
         "safe_to_stop": seen.safe_to_stop and row.admin_state == seen.live.admin_state if seen else None,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
     }
+
+
+def _owner(row: Replica) -> dict[str, Any] | None:
+    """The source that put it there; ``None``: it is people's."""
+    owner = getattr(row, "owner", None)
+    if owner is None:
+        return None
+    return {
+        "source": owner.source.name,
+        "kind": owner.source.kind,
+        "missing_since": owner.missing_since,
+        "drained_at": owner.drained_at,
+    }
+
+
+def _penalty(health: ReplicaHealth) -> float:
+    if health.lost_at is None:
+        return 0.0
+    return FlapPenalty(health.flap_penalty, health.lost_at.timestamp()).now(time.time())
 
 
 def _learned(scale: LearnedLive) -> dict[str, float | bool]:

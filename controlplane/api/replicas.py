@@ -59,8 +59,8 @@ class ReplicaList(ApiView):
     @lists("list_replicas", "Replicas of a fleet", ReplicaSerializer, SEARCH)
     def get(self, request: Request, fleet: str) -> Response:
         row = fleet_named(fleet)
-        rows = Replica.objects.filter(fleet=row).select_related("hardware", "health").order_by("name")
-        rows = rows.prefetch_related("accelerators")
+        rows = Replica.objects.filter(fleet=row).select_related("hardware", "health", "owner__source")
+        rows = rows.order_by("name").prefetch_related("accelerators")
         rows = rows.filter(filters.search(request, "name", "url"))
         seen = live.fresh_replicas(fleet)
         return self.paged(request, rows, lambda page: presenters.replicas(page, seen))

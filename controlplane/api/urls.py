@@ -31,6 +31,8 @@ from controlplane.api.live_views import (
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
+from controlplane.api.scaling import FleetScalingView
+from controlplane.api.sources import SourceDetail, SourceList
 from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -48,8 +50,11 @@ urlpatterns = [
     path(
         "fleets/<str:fleet>/replicas/<str:replica>/probes", ReplicaProbes.as_view(), name="api-replica-probes"
     ),
+    path("fleets/<str:fleet>/sources", SourceList.as_view(), name="api-sources"),
+    path("fleets/<str:fleet>/sources/<str:source>", SourceDetail.as_view(), name="api-source"),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
+    path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 
 from routing.contract.fleet_file import ReplicaEntry
 
-PEOPLES_FIELDS = frozenset({"name", "weight", "admin_state", "move"})
-"""What a source says of a new replica only: afterwards they are what people make of them."""
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:

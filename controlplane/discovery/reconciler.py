@@ -16,7 +16,8 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from controlplane.discovery.listing import PEOPLES_FIELDS, Listing, Memory, Missing, OwnReplica, Plan
+from controlplane.discovery.listing import Listing, Memory, Missing, OwnReplica, Plan
+from controlplane.services.source_rules import PEOPLES_FIELDS
 from routing.contract.fleet_file import ReplicaEntry
 
 RECHECK_S = 1.0

@@ -7,6 +7,12 @@ from controlplane.models.alert_rule import AlertRule
 from controlplane.models.alert_silence import AlertSilence
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
+from controlplane.models.discovery_source import (
+    DiscoverySource,
+    DiscoverySourceStatus,
+    ReplicaOwner,
+    SourceState,
+)
 from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -29,6 +35,8 @@ __all__ = [
     "ApiToken",
     "AuditEntry",
     "ClientKey",
+    "DiscoverySource",
+    "DiscoverySourceStatus",
     "Event",
     "Fleet",
     "ForcedPasswordChange",
@@ -36,6 +44,8 @@ __all__ = [
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",
+    "ReplicaOwner",
     "RoleGrant",
+    "SourceState",
     "TableState",
 ]

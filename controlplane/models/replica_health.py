@@ -26,5 +26,10 @@ class ReplicaHealth(models.Model):
     startup_s = models.FloatField(null=True, blank=True)
     """How long its last start took, from there to ``ready``; ``None``: none has been seen."""
 
+    flap_penalty = models.FloatField(default=0.0)
+    """As of ``lost_at`` (:mod:`routing.contract.flap_damping`)."""
+    lost_at = models.DateTimeField(null=True, blank=True)
+    """When it was last no longer ready; ``None``: it never was, since it has this URL."""
+
     def __str__(self) -> str:
         return f"{self.replica}: {self.state}"

@@ -114,8 +114,23 @@ REFUSED = Gauge(
     "1 while this conductor may not lead: Redis is another installation's.",
     registry=None,
 )
+DESIRED_REPLICAS = Gauge(
+    "switchyard_desired_replicas",
+    "Replicas that a fleet needs, by the leading conductor; no sample where that cannot be told.",
+    ["fleet"],
+    registry=None,
+)
 WORKERS_HEARD = Gauge(
     "switchyard_conductor_proxy_workers", "Proxy workers whose reports are fresh.", registry=None
+)
+SOURCES_FOLLOWED = Gauge(
+    "switchyard_sources_followed", "Sources of replicas that this conductor follows.", registry=None
+)
+SOURCE_LISTS = Counter(
+    "switchyard_source_lists",
+    "Lists asked of sources, by outcome: listed or failed.",
+    ["outcome"],
+    registry=None,
 )
 
 OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
@@ -131,6 +146,9 @@ OF_ROLE: dict[ProcessRole, list[MetricWrapperBase]] = {
         REPAIRS,
         REFUSED,
         WORKERS_HEARD,
+        DESIRED_REPLICAS,
+        SOURCES_FOLLOWED,
+        SOURCE_LISTS,
         PUBLISHES,
     ],
     "manage": [],

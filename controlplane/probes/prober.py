@@ -14,7 +14,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
@@ -31,6 +31,7 @@ from controlplane.probes.probe_loop import probe_loop
 from controlplane.probes.time_limit import ProberLate, TimeLimit
 from routing.contract import address_policy
 from routing.contract.addresses import BaseUrl, parse_base_url
+from routing.contract.inference_probe import MAX_ANSWER_BYTES, conclude_with
 from routing.contract.load_report import ReportedLoad
 from routing.contract.metrics_pages import LOAD_PAGE_S, MAX_PAGE_BYTES
 from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
@@ -62,6 +63,8 @@ class ReplicaProbe:
     tls: Tls = field(default_factory=Tls)
     credential: str = ""
     """Reference to the bearer token that it requires; empty: none."""
+    with_inference: bool = False
+    """Whether an inference request follows readiness that has passed."""
 
 
 @dataclass(slots=True)
@@ -136,8 +139,8 @@ def probe(questions: Sequence[ReplicaProbe]) -> Iterator[ReplicaProbeResult]:
 
 
 def _limit_s(questions: Sequence[ReplicaProbe]) -> float:
-    """By when all have ended, by their own time limits: two probes each."""
-    longest_s = max((each.wait_s + 2 * each.checks.timeout_s for each in questions), default=0.0)
+    """By when all have ended, by their own time limits."""
+    longest_s = max((each.wait_s + each.checks.longest_s for each in questions), default=0.0)
     return longest_s + OVERDUE_S
 
 
@@ -222,21 +225,41 @@ async def _health(question: ReplicaProbe) -> ReplicaProbeResult:
     if checks.needs_liveness(kind, finding.verdict):
         alive = await _ask(question, "liveness")
         return ReplicaProbeResult(question.uid, conclude(finding.verdict, alive.verdict), finding.took_s)
+    if finding.verdict.passed and question.with_inference:
+        verdict = conclude_with(finding.verdict, await _ask_inference(question))
+        return ReplicaProbeResult(question.uid, verdict, finding.took_s)
     return finding
 
 
 async def _ask(question: ReplicaProbe, kind: ProbeKind) -> ReplicaProbeResult:
     checks = question.checks
+    sent = partial(_send, question, question.url, checks.requests[kind], MAX_BODY_BYTES)
     began = time.perf_counter()
-    try:
-        async with TimeLimit(probe_loop().meter, checks.timeout_s):
-            status, body = await _send(question, question.url, checks.requests[kind], MAX_BODY_BYTES)
-        verdict = checks.judge(kind, status, body)
-    except ProberLate:
-        verdict = own_fault(f"no response in {checks.timeout_s:.1f} s, but the prober itself was late")
-    except (*_FAILURES, TimeoutError) as error:
-        verdict = verdict_of(error, checks.timeout_s)
+    verdict = await _within(checks.timeout_s, sent, partial(checks.judge, kind))
     return ReplicaProbeResult(question.uid, verdict, time.perf_counter() - began)
+
+
+async def _ask_inference(question: ReplicaProbe) -> ProbeResult:
+    checks = question.checks
+    assert checks.inference is not None
+    sent = partial(_send, question, question.url, checks.inference, MAX_ANSWER_BYTES)
+    return await _within(checks.probe.inference_timeout_s, sent, checks.judge_inference)
+
+
+async def _within(
+    limit_s: float,
+    sent: Callable[[], Awaitable[tuple[int, bytes]]],
+    judge: Callable[[int, bytes], ProbeResult],
+) -> ProbeResult:
+    """What one request found, or that it found nothing in time."""
+    try:
+        async with TimeLimit(probe_loop().meter, limit_s):
+            status, body = await sent()
+        return judge(status, body)
+    except ProberLate:
+        return own_fault(f"no response in {limit_s:.1f} s, but the prober itself was late")
+    except (*_FAILURES, TimeoutError) as error:
+        return verdict_of(error, limit_s)
 
 
 _FAILURES = (OSError, EOFError, NotHttp, aiohttp.ClientError)

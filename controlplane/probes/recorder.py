@@ -24,6 +24,7 @@ from controlplane.probes.result_handler import Decided, Probed
 from controlplane.probes.schedule import ActiveClaim
 from controlplane.probes.targets import DueReplica
 from routing.contract.health import Counters
+from routing.contract.inference_probe import is_due
 
 MOST_AT_ONCE = 1000
 """Results recorded together."""
@@ -51,6 +52,7 @@ class Batch(NamedTuple):
 
     def _question(self, uid: str, claim: ActiveClaim) -> ReplicaProbe:
         target = self.targets[uid]
+        settled = target.state == "ready" and not self.counters[uid].falls
         return ReplicaProbe(
             uid,
             target.url,
@@ -60,6 +62,7 @@ class Batch(NamedTuple):
             claim.begin_within_s,
             target.tls,
             target.credential,
+            with_inference=is_due(target.checks.probe, uid, settled=settled, now_s=time.time()),
         )
 
     def probed(self, finding: ReplicaProbeResult) -> Probed:

@@ -5,6 +5,7 @@ transaction and one publish.
 """
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
@@ -75,6 +76,7 @@ def _decision(one: Probed, answering: bool) -> HealthDecision:
         has_passed=target.has_passed,
         in_startup_budget=target.in_startup_budget,
         answering=answering,
+        rise=target.rise,
     )
 
 
@@ -132,6 +134,7 @@ def _transition(one: Decided, before: Mapping[str, LastProbe]) -> Transition:
         decision.has_passed,
         starting=startup.begins_start(target.state, decision.state, one.probed.finding.verdict),
         startup_s=_startup_s(before.get(target.uid), target) if decision.state == "ready" else None,
+        flaps=target.flaps.lost(time.time()) if target.state == "ready" else None,
     )
 
 

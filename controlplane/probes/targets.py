@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
+from django.db.models import Count, Q
 
 from controlplane.models import Fleet, Replica
 from controlplane.probes.schedule import Timing
 from controlplane.publishing.snapshots import current_state, fleet_versions
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.defaults import with_defaults
-from routing.contract.metrics_pages import LOAD_PAGE_S
+from routing.contract.flap_damping import NEVER_LOST, FlapPenalty, is_short, passes_needed
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import Checks, checks_of
 from routing.contract.table import ApiProtocol, Health, Tls
@@ -42,6 +43,16 @@ class DueReplica:
     starting: bool
     """:attr:`controlplane.models.ReplicaHealth.starting`."""
     timing: Timing
+    flaps: FlapPenalty = NEVER_LOST
+    """By the wall clock."""
+    is_needed: bool = False
+    """Whether so few of its fleet are ready that it is not held back."""
+
+    @property
+    def rise(self) -> int:
+        """Passes in a row that it needs to be ready again."""
+        probe = self.checks.probe
+        return probe.rise if self.is_needed else passes_needed(probe, self.flaps, time.time())
 
     @property
     def for_s(self) -> float:
@@ -70,6 +81,7 @@ class _FleetProbe:
 _ROW = (
     *("uid", "pk", "name", "url", "credential", "fleet_id", "created_at"),
     *("health__state", "health__has_passed", "health__since", "health__starting"),
+    *("health__flap_penalty", "health__lost_at"),
 )
 
 
@@ -87,7 +99,7 @@ def timings_by_fleet(fleet_ids: Collection[int] | None = None) -> dict[int, dict
     for fleet in fleets:
         with _unusable_settings_logged(fleet):
             checks = _checks(*_fleet_probe(fleet).key, "http://host")
-            pair = (checks.probe.period_s, _longest_s(checks))
+            pair = (checks.probe.period_s, checks.longest_s)
             # The replicas of a fleet are alike in this: one object for each kind.
             known[fleet.pk] = (Timing(pair[0], False, pair[1]), Timing(pair[0], True, pair[1]))
     found: dict[int, dict[str, Timing]] = {pk: {} for pk in known}
@@ -140,11 +152,25 @@ def _read(uids: Sequence[str]) -> dict[str, tuple[int, DueReplica]]:
         with _unusable_settings_logged(fleet):
             fleets[fleet.pk] = _fleet_probe(fleet)
             _checks(*fleets[fleet.pk].key, "http://host")
+    short = _short({row[5] for row in rows if row[12] is not None})
     found = {}
     for row in rows:
         if (of := fleets.get(row[5])) is not None:
-            found[str(row[0])] = (row[5], _target(row, of))
+            found[str(row[0])] = (row[5], _target(row, of, row[5] in short))
     return found
+
+
+def _short(fleet_ids: Collection[int]) -> set[int]:
+    """Those of these fleets of which so few replicas are ready that none is held back."""
+    if not fleet_ids:
+        return set()
+    counted = (
+        Replica.objects.filter(fleet__in=fleet_ids, admin_state="active")
+        .order_by()
+        .values_list("fleet_id")
+        .annotate(active=Count("pk"), ready=Count("pk", filter=Q(health__state="ready")))
+    )
+    return {fleet_id for fleet_id, active, ready in counted if is_short(ready, active)}
 
 
 def _fleet_probe(fleet: Fleet) -> _FleetProbe:
@@ -152,8 +178,8 @@ def _fleet_probe(fleet: Fleet) -> _FleetProbe:
     return _FleetProbe(fleet.name, key, with_defaults(fleet.tls, Tls), fleet.credential)
 
 
-def _target(row: tuple[Any, ...], of: _FleetProbe) -> DueReplica:
-    uid, pk, name, url, credential, _, created_at, state, has_passed, since, starting = row
+def _target(row: tuple[Any, ...], of: _FleetProbe, is_needed: bool) -> DueReplica:
+    uid, pk, name, url, credential, _, created_at, state, has_passed, since, starting, penalty, lost_at = row
     if state is None:  # it has no row of its health yet
         state, has_passed, since, starting = "checking", False, created_at, True
     checks = _checks(*of.key, url)
@@ -170,7 +196,9 @@ def _target(row: tuple[Any, ...], of: _FleetProbe) -> DueReplica:
         has_passed=has_passed,
         since_s=since.timestamp(),
         starting=starting,
-        timing=Timing(probe.period_s, not has_passed, _longest_s(checks)),
+        timing=Timing(probe.period_s, not has_passed, checks.longest_s),
+        flaps=FlapPenalty(penalty, lost_at.timestamp()) if lost_at is not None else NEVER_LOST,
+        is_needed=is_needed,
     )
 
 
@@ -188,10 +216,3 @@ def _checks(probe_json: bytes, protocol: str, model: str, url: str) -> Checks:
     """Made once of the same settings: two thousand a second would cost a good part of a core."""
     probe = with_defaults(msgspec.json.decode(probe_json), Probe)
     return checks_of(probe, msgspec.convert(protocol, ApiProtocol), url, model)
-
-
-def _longest_s(checks: Checks) -> float:
-    """Readiness, and perhaps liveness after it; the page of its load beside them."""
-    questions = 1 if checks.requests["liveness"] == checks.requests["readiness"] else 2
-    longest_s = questions * checks.timeout_s
-    return longest_s if checks.load is None else max(longest_s, LOAD_PAGE_S)

@@ -2,7 +2,7 @@
 
 Applying creates or changes what the file names. With ``prune`` it removes the fleets, hardware classes
 and accelerators that the file does not name. A fleet of the file then has exactly the replicas that the
-file lists.
+file lists, beside those that sources (:mod:`controlplane.discovery`) put there, which are never in a file.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +20,7 @@ from controlplane.services import (
     fallbacks,
     fleets,
     hardware,
+    owners,
     policies,
     replicas,
     revisions,
@@ -113,11 +114,12 @@ def read() -> FleetFile:
     """The file that describes all that is there. Six queries."""
     entries: dict[int, list[ReplicaEntry]] = {}
     for replica in (
-        Replica.objects.select_related("hardware")
+        Replica.objects.filter(owner=None)
+        .select_related("hardware")
         .prefetch_related("accelerators")
         .order_by("fleet_id", "name")
     ):
-        entries.setdefault(replica.fleet_id, []).append(_replica_entry(replica))
+        entries.setdefault(replica.fleet_id, []).append(replica_entry(replica))
     return FleetFile(
         hardware=[HardwareEntry(name=row.name, weight=row.weight) for row in HardwareClass.objects.all()],
         accelerators=[row.spec for row in Accelerator.objects.all()],
@@ -190,12 +192,17 @@ def _policy_and_replicas(write: UnitOfWork, fleet: Fleet, entry: FleetEntry) -> 
 
 def _replicas(write: UnitOfWork, fleet: Fleet, entries: list[ReplicaEntry]) -> tuple[list[str], bool]:
     """What changed, and whether replicas came or went."""
-    rows = {row.name: row for row in Replica.objects.select_related("hardware").filter(fleet=fleet)}
+    every = Replica.objects.select_related("hardware", "owner__source").filter(fleet=fleet)
+    rows = {row.name: row for row in every}
+    owned = {name: row.owner.source for name, row in rows.items() if hasattr(row, "owner")}
     lines: list[str] = []
     membership_changed = False
     for entry in entries:
         settings = msgspec.to_builtins(entry)
         row = rows.pop(entry.name, None)
+        if row is not None and entry.name in owned:
+            row.fleet = fleet
+            owners.refuse_in_file(row, owned[entry.name])
         if row is None:
             replicas.insert(write, fleet, settings)
             lines.append(f"{entry.name}: registered")
@@ -204,6 +211,8 @@ def _replicas(write: UnitOfWork, fleet: Fleet, entries: list[ReplicaEntry]) -> t
             row.fleet = fleet
             lines += replicas.put_row(write, fleet, row, _settable(settings))
     for row in rows.values():
+        if row.name in owned:
+            continue
         row.fleet = fleet
         replicas.remove(write, fleet, row)
         lines.append(f"{row.name}: removed")
@@ -282,7 +291,8 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
     )
 
 
-def _replica_entry(replica: Replica) -> ReplicaEntry:
+def replica_entry(replica: Replica) -> ReplicaEntry:
+    """A row as a fleet file has it."""
     settings = replicas.described(replica)
     settings["hardware"] = settings["hardware"] or ""
     if settings["admin_state"] == Replica.AdminStateChoice.ACTIVE:

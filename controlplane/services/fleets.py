@@ -277,6 +277,13 @@ _OF_EVERY_PRESET = (
     "rise",
     "fall",
     "startup_budget_s",
+    "flap_damping",
+    "headers",
+    "inference",
+    "inference_body",
+    "inference_period_s",
+    "inference_timeout_s",
+    "warm_up",
     "load_reports",
     "load_header",
 )

@@ -4,12 +4,14 @@ It never writes the columns that operators edit: health has a table of its own.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from django.utils import timezone
 
 from controlplane.models import Event, Replica, ReplicaHealth
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
+from routing.contract.flap_damping import FlapPenalty
 
 PROBES = "probes"
 
@@ -26,6 +28,8 @@ class Transition(NamedTuple):
     """:attr:`ReplicaHealth.starting` of the new state."""
     startup_s: float | None = None
     """How long its start took, where this is known; else what was known stays."""
+    flaps: FlapPenalty | None = None
+    """Set: it was ready and no longer is; this is its penalty now, by the wall clock."""
 
 
 def record_transition(
@@ -56,7 +60,10 @@ def record_transitions(transitions: Iterable[Transition]) -> list[bool]:
 
 def _compare_and_set(transition: Transition) -> bool:
     rows = ReplicaHealth.objects.filter(replica_id=transition.replica_id, state=transition.expected_state)
-    measured = {} if transition.startup_s is None else {"startup_s": transition.startup_s}
+    measured: dict[str, Any] = {} if transition.startup_s is None else {"startup_s": transition.startup_s}
+    if transition.flaps is not None:
+        at = datetime.fromtimestamp(transition.flaps.at_s, UTC)
+        measured |= {"flap_penalty": transition.flaps.value, "lost_at": at}
     return bool(
         rows.update(
             state=transition.new_state,

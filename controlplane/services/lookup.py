@@ -24,7 +24,9 @@ def no_such_fleet(name: str, known: Iterable[str]) -> str:
 
 
 def replica_named(fleet: Fleet, name: str, *, lock: bool = False) -> Replica:
-    rows = Replica.objects.select_related("hardware", "health").filter(fleet=fleet, name=name)
+    rows = Replica.objects.select_related("hardware", "health", "owner__source").filter(
+        fleet=fleet, name=name
+    )
     if lock:
         rows = rows.select_for_update(of=("self",))
     replica = rows.first()

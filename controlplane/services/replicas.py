@@ -8,7 +8,7 @@ from django.db import models
 from django.utils import timezone
 
 from controlplane.models import Accelerator, Event, Fleet, HardwareClass, Replica, ReplicaHealth
-from controlplane.services import device_memory, effective_settings, revisions, table_size
+from controlplane.services import device_memory, effective_settings, owners, revisions, table_size
 from controlplane.services.changes import Change, change_of
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.lookup import fleet_named, replica_named
@@ -95,13 +95,16 @@ def update(
     confirm: str = "",
 ) -> ReplicaChange:
     """Changes what is given; ``null`` unsets. A new weight makes a revision. Raises NotFound, Invalid,
-    Stale, Conflict, and NeedsConfirmation without ``confirm``, the token for a host that fleets share by it.
+    Stale, Conflict (also where a source says what it is), and NeedsConfirmation without ``confirm``, the
+    token for a host that fleets share by it.
     """
     with unit_of_work(actor, confirm) as write:
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
-        lines = put(write, fleet, replica, _checked_changes(fleet, name, changes))
+        kept = _checked_changes(fleet, name, changes)
+        owners.refuse_change(replica, kept)
+        lines = put(write, fleet, replica, kept)
         return ReplicaChange(replica, change_of(fleet, lines, write))
 
 
@@ -116,6 +119,7 @@ def moved_to(
     replica = replica_named(fleet, name)
     check_version(f"Replica {replica}", replica.edit_version, if_version)
     kept = _checked_changes(fleet, name, changes)
+    owners.refuse_change(replica, kept)
     before = (replica.url, replica.credential)
     after = (kept.get("url", replica.url), kept.get("credential", replica.credential) or "")
     return None if after == before else after
@@ -197,6 +201,7 @@ def delete(fleet_name: str, name: str, actor: str, *, if_version: int | None = N
         fleet = fleet_named(fleet_name, lock=True)
         replica = replica_named(fleet, name, lock=True)
         check_version(f"Replica {replica}", replica.edit_version, if_version)
+        owners.refuse_removal(replica)
         remove(write, fleet, replica)
         write.save_fleet(fleet)
         return change_of(fleet, [f"{name}: removed"], write)
@@ -254,6 +259,8 @@ def _begin_checking(replica: Replica) -> None:
         has_passed=False,
         since=timezone.now(),
         starting=True,
+        flap_penalty=0.0,
+        lost_at=None,
     )
     replica.refresh_from_db()
 

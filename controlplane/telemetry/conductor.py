@@ -29,12 +29,14 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
-from controlplane.telemetry.merge import Merged, MergeState, merge
+from controlplane.telemetry.merge import MergeState, merge
+from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.report_reader import ReceivedReports
+from controlplane.telemetry.scaling import Scalers
 from routing.contract.telemetry import WorkerReport
 
 Messages = list[tuple[str, str]]
@@ -71,6 +73,7 @@ class Conductor:
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
         self._outbox = FramePublisherState()
+        self._scalers = Scalers()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
         self._identity: Identity | None = None
@@ -125,8 +128,11 @@ class Conductor:
             self._notices.forget()
             self._outbox = FramePublisherState()
             self._sequence = frame_publisher.last_sequence(self._client)
+            self._scalers = Scalers()
+            self._scalers.begin(frame_publisher.last_desired(self._client), self._clock())
         elif self.leads and not leads:
             logger.info("this conductor no longer leads" if self._refused else "another conductor leads")
+            metrics.DESIRED_REPLICAS.clear()
             if self._refused:
                 self._leadership.release()
         self.leads = leads
@@ -202,6 +208,7 @@ class Conductor:
             frames = frame_builder.build(
                 *(self._rows, merged, probes, reported), sequence=self._sequence, at=at, quiet=self._quiet
             )
+            self._scalers.follow(frames, self._rows, merged, self._clock())
             messages = frame_publisher.store(pipeline, self._outbox, frames)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()

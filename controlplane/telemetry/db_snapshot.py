@@ -9,7 +9,7 @@ from controlplane.models import Accelerator, ClientKey, Fleet, Replica
 from controlplane.publishing.snapshots import current_state, fleet_versions
 from routing.contract.accelerators import usable_bytes
 from routing.contract.defaults import with_defaults
-from routing.contract.policy import Locality, Policy, Queue, Serves
+from routing.contract.policy import Locality, Policy, Queue, Scaling, Serves
 
 
 class AcceleratorPlacement(NamedTuple):
@@ -79,6 +79,8 @@ class FleetRow:
     """Fleets to which its policy sends requests while no replica takes them."""
     has_expose: bool = True
     """Whether it says what its clients may reach; older fleets do not."""
+    scaling: Scaling = field(default_factory=Scaling)
+    first_token_objective_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,8 @@ def _fleet(fleet: Fleet, policy: Policy, epoch: int) -> FleetRow:
         serves=policy.serves,
         continues=policy.continuation == "auto",
         stand_ins=_stand_ins(policy),
+        scaling=policy.scaling,
+        first_token_objective_s=policy.slo.first_token_s,
     )
 
 

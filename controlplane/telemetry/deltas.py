@@ -5,9 +5,11 @@ two reports is exact however many between them were lost. Where a counter has sh
 it began again at zero, and all of the newer reading happened since.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from routing.contract import sketch
+from routing.contract.ended_requests import EndedRequests
 from routing.contract.telemetry import (
     FleetCounters,
     KeyCounters,
@@ -18,6 +20,7 @@ from routing.contract.telemetry import (
 
 SHORTEST_S = 0.05
 """Two reports closer than this are taken as this far apart, so that no rate explodes."""
+REPORTS_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +30,17 @@ class ReplicaDelta:
     picked: int = 0
     succeeded: int = 0
     failed: int = 0
+    failed_by: dict[str, int] = field(default_factory=dict)
+    """Outcome → how many of those that failed."""
+    ejections: int = 0
+    input_tokens: int = 0
     output_tokens: int = 0
     latency: SparseSketch = field(default_factory=dict)
     first_byte: SparseSketch = field(default_factory=dict)
     """Seconds from the request to the first byte of the replica's response."""
+    first_token: SparseSketch = field(default_factory=dict)
+    """The same to the first content of a streamed answer."""
+    between_tokens: SparseSketch = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +78,11 @@ class FleetDelta:
 
     requests: int = 0
     errors: int = 0
+    ended: EndedRequests = field(default_factory=EndedRequests)
+    """What ended, exactly: also what a worker that was killed meanwhile had not reported."""
     latency: SparseSketch = field(default_factory=dict)
+    first_token: SparseSketch = field(default_factory=dict)
+    between_tokens: SparseSketch = field(default_factory=dict)
     queue: QueueDelta = field(default_factory=QueueDelta)
     affinity: AffinityDelta = field(default_factory=AffinityDelta)
     site: SiteDelta = field(default_factory=SiteDelta)
@@ -93,6 +107,8 @@ class WorkerDelta:
     """One worker between two reports; ``elapsed_s`` by the worker's own monotonic clock."""
 
     elapsed_s: float
+    ended_elapsed_s: float
+    """The same for :attr:`FleetDelta.ended`, which goes on over restarts."""
     cpu_s: float
     rejected: int
     """Requests rejected before a fleet was found."""
@@ -105,16 +121,22 @@ class WorkerDelta:
 
 def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
     """What ``newer`` counts beyond ``older``; without an older one, or after a restart, all of it."""
-    if older is not None and older.incarnation != newer.incarnation:
+    ended = _ended_before(older, newer)
+    restarted = older is not None and older.incarnation != newer.incarnation
+    if restarted:
         older = None
     fleets = {fleet.name: fleet for fleet in older.fleets} if older else {}
+    elapsed_s = max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S)
     keys = {key.id: key for key in older.keys} if older else {}
     waits = {device.name: device.lease_waits for device in older.accelerators} if older else {}
     return WorkerDelta(
-        elapsed_s=max(newer.uptime_s - (older.uptime_s if older else 0.0), SHORTEST_S),
+        elapsed_s=elapsed_s,
+        ended_elapsed_s=max(elapsed_s, REPORTS_EVERY_S) if restarted else elapsed_s,
         cpu_s=max(newer.cpu_s - (older.cpu_s if older else 0.0), 0.0),
         rejected=_grown(older.rejected if older else 0, newer.rejected),
-        fleets={fleet.name: _fleet(fleets.get(fleet.name), fleet) for fleet in newer.fleets},
+        fleets={
+            fleet.name: _fleet(fleets.get(fleet.name), fleet, ended.get(fleet.name)) for fleet in newer.fleets
+        },
         keys={key.id: _key(keys.get(key.id), key) for key in newer.keys},
         lease_waits={
             device.name: _grown(waits.get(device.name, 0), device.lease_waits)
@@ -123,14 +145,26 @@ def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
     )
 
 
-def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
+def _ended_before(older: WorkerReport | None, newer: WorkerReport) -> dict[str, EndedRequests]:
+    """The exact totals that ``newer`` goes on from; empty: it began with none."""
+    if older is None or older.totals != newer.totals:
+        return {}
+    if not newer.totals and older.incarnation != newer.incarnation:
+        return {}
+    return {fleet.name: fleet.ended for fleet in older.fleets if fleet.ended is not None}
+
+
+def _fleet(older: FleetCounters | None, newer: FleetCounters, ended: EndedRequests | None) -> FleetDelta:
     if older is not None and older.requests > newer.requests:
         older = None
     replicas = {replica.uid: replica for replica in older.replicas} if older else {}
     return FleetDelta(
         requests=newer.requests - (older.requests if older else 0),
         errors=_grown(older.errors if older else 0, newer.errors),
+        ended=_ended(ended, newer.ended),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
+        first_token=sketch.subtract(newer.first_token, older.first_token if older else {}),
+        between_tokens=sketch.subtract(newer.between_tokens, older.between_tokens if older else {}),
         queue=_queue(older, newer),
         affinity=AffinityDelta(
             kept=_grown(older.affinity_kept if older else 0, newer.affinity_kept),
@@ -144,6 +178,14 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters) -> FleetDelta:
         fell_back=_fell_back(older, newer),
         replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
     )
+
+
+def _ended(older: EndedRequests | None, newer: EndedRequests | None) -> EndedRequests:
+    if newer is None:
+        return EndedRequests()
+    if older is None or older.requests > newer.requests:
+        return newer
+    return newer.since(older)
 
 
 def _fell_back(older: FleetCounters | None, newer: FleetCounters) -> dict[str, int]:
@@ -171,9 +213,14 @@ def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDe
         picked=newer.picked - (older.picked if older else 0),
         succeeded=_grown(older.succeeded if older else 0, newer.succeeded),
         failed=_grown(older.failed if older else 0, newer.failed),
+        failed_by=_counts_grown(older.failed_by if older else {}, newer.failed_by),
+        ejections=_grown(older.ejections if older else 0, newer.ejections),
+        input_tokens=_grown(older.input_tokens if older else 0, newer.input_tokens),
         output_tokens=_grown(older.output_tokens if older else 0, newer.output_tokens),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
         first_byte=sketch.subtract(newer.first_byte, older.first_byte if older else {}),
+        first_token=sketch.subtract(newer.first_token, older.first_token if older else {}),
+        between_tokens=sketch.subtract(newer.between_tokens, older.between_tokens if older else {}),
     )
 
 
@@ -187,6 +234,10 @@ def _key(older: KeyCounters | None, newer: KeyCounters) -> KeyDelta:
         tokens=_grown(older.tokens if older else 0, newer.tokens),
         limited_by={limit: _grown(before.get(limit, 0), count) for limit, count in newer.limited_by.items()},
     )
+
+
+def _counts_grown(older: Mapping[str, int], newer: Mapping[str, int]) -> dict[str, int]:
+    return {name: grown for name, count in newer.items() if (grown := _grown(older.get(name, 0), count))}
 
 
 def _grown(older: int, newer: int) -> int:

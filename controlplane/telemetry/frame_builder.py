@@ -15,7 +15,6 @@ from controlplane.telemetry import (
 )
 from controlplane.telemetry.db_snapshot import AcceleratorRow, DbSnapshot, FleetRow, KeyRow, ReplicaRow
 from controlplane.telemetry.frames import (
-    WINDOW_S,
     AcceleratorLive,
     AffinityLive,
     ClientKeyLive,
@@ -35,8 +34,7 @@ from controlplane.telemetry.frames import (
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
-from controlplane.telemetry.merge import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
-from controlplane.telemetry.queues import missing_replicas
+from controlplane.telemetry.merged_numbers import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.second_attempts import second_attempts
 from routing.contract.load_report import ReportedLoad, younger
@@ -212,6 +210,14 @@ def _replica(
         p99_s=numbers.p99_s,
         errors_per_s=numbers.errors_per_s,
         seconds_per_work=numbers.seconds_per_work,
+        p95_s=numbers.p95_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        between_tokens_p99_s=numbers.between_tokens.p99_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        output_tokens_per_s=numbers.output_tokens_per_s,
+        failures=numbers.failures,
         learned=learned_service.scale(numbers.learned),
         drained_by_hand=_drained_at(numbers),
         drained_everywhere=numbers.drained_everywhere,
@@ -270,8 +276,14 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         p99_s=numbers.p99_s,
         error_percent=numbers.error_percent,
         output_tokens_per_s=numbers.output_tokens_per_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        retries_per_s=numbers.retries_per_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        error_reasons=numbers.error_reasons,
         in_flight=numbers.in_flight,
-        queue=_queue(row.queue, numbers, replicas, cold is not None),
+        queue=_queue(row.queue, numbers, cold is not None),
         affinity=AffinityLive(
             kept_per_s=numbers.kept_per_s,
             spilled_per_s=numbers.spilled_per_s,
@@ -319,12 +331,24 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         first_byte_p95_s=numbers.first_byte.p95_s,
         first_byte_p99_s=numbers.first_byte.p99_s,
         output_tokens_per_s=numbers.output_tokens_per_s,
+        p95_s=numbers.p95_s,
+        first_token_p50_s=numbers.first_token.p50_s,
+        first_token_p95_s=numbers.first_token.p95_s,
+        first_token_p99_s=numbers.first_token.p99_s,
+        between_tokens_p50_s=numbers.between_tokens.p50_s,
+        between_tokens_p95_s=numbers.between_tokens.p95_s,
+        between_tokens_p99_s=numbers.between_tokens.p99_s,
+        queue_p50_s=numbers.waits.p50_s,
+        queue_p95_s=numbers.waits.p95_s,
+        queue_p99_s=numbers.waits.p99_s,
+        input_tokens_per_s=numbers.input_tokens_per_s,
+        retries_per_s=numbers.retries_per_s,
+        error_reasons=numbers.error_reasons,
     )
 
 
-def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold: bool) -> QueueLive:
+def _queue(policy: Queue, fleet: FleetNumbers, cold: bool) -> QueueLive:
     numbers = fleet.queue
-    taking = [replica.max_concurrency for replica in replicas if replica.eligible and replica.weight > 0]
     timeout_s = policy.cold_timeout_s if cold and policy.cold == "hold" else policy.timeout_s
     size = policy.size * max(len(numbers.proxies), 1)
     return QueueLive(
@@ -341,7 +365,6 @@ def _queue(policy: Queue, fleet: FleetNumbers, replicas: list[ReplicaLive], cold
         p50_s=numbers.p50_s,
         p99_s=numbers.p99_s,
         short_for_s=numbers.short_for_s,
-        missing_replicas=missing_replicas(numbers, fleet.window_requests / WINDOW_S, fleet.mean_s, taking),
     )
 
 

@@ -73,6 +73,24 @@ def last_sequence(client: "redis.Redis") -> int:
         return int(time.time())
 
 
+class _Desired(msgspec.Struct):
+    name: str
+    desired_replicas: int | None = None
+
+
+class _Overview(msgspec.Struct):
+    fleets: list[_Desired]
+
+
+def last_desired(client: "redis.Redis") -> dict[str, int]:
+    """Fleet → replicas that it needed by the last overview frame. Raises redis.RedisError."""
+    try:
+        overview = msgspec.json.decode(client.get(OVERVIEW_KEY) or b"", type=_Overview)
+    except DECODE_ERRORS:
+        return {}
+    return {one.name: one.desired_replicas for one in overview.fleets if one.desired_replicas is not None}
+
+
 def _append(pipeline: "redis.client.Pipeline", state: FramePublisherState, name: str, point: Point) -> None:
     recent = state.recent.setdefault(name, [])
     recent.append(point)

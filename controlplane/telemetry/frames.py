@@ -7,6 +7,8 @@ look back WINDOW_S as well.
 
 import msgspec
 
+from controlplane.scaling.signal import ScalingSignal
+
 WINDOW_S = 10
 """Percentiles look back this far: at gentle rates one second holds too few requests for a p99."""
 
@@ -62,6 +64,25 @@ class Point(msgspec.Struct, kw_only=True):
     first_byte_p99_s: float | None = None
     output_tokens_per_s: float = 0.0
     """Tokens in responses, as far as proxies could count them. Those of a response count when it ends."""
+    p95_s: float | None = None
+    first_token_p50_s: float | None = None
+    """Percentiles of the time from a request to the first content of its streamed answer, for clients."""
+    first_token_p95_s: float | None = None
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    """Percentiles of the time between two tokens of a streamed answer, on average over the answer: each
+    answer counts once."""
+    between_tokens_p95_s: float | None = None
+    between_tokens_p99_s: float | None = None
+    queue_p50_s: float | None = None
+    """Percentiles of the waits of requests that got a slot from the queue."""
+    queue_p95_s: float | None = None
+    queue_p99_s: float | None = None
+    input_tokens_per_s: float = 0.0
+    """Tokens of prompts, as answers report them, or as estimated."""
+    retries_per_s: float = 0.0
+    error_reasons: dict[str, float] = {}
+    """Reason (:data:`routing.contract.ended_requests.ERROR_REASONS`) → requests a second that ended so."""
 
 
 class QueueLive(msgspec.Struct, kw_only=True):
@@ -92,9 +113,6 @@ class QueueLive(msgspec.Struct, kw_only=True):
     p99_s: float | None = None
     short_for_s: float = 0.0
     """For how long requests have waited, or been refused, without a break."""
-    missing_replicas: int | None = None
-    """How many more replicas of the present ones' speed would serve requests as they come; ``None``: that
-    is not known, or slots have not been short for long."""
 
 
 class DrainedAt(msgspec.Struct, kw_only=True):
@@ -222,6 +240,16 @@ class ReplicaLive(msgspec.Struct, kw_only=True):
     p99_s: float | None
     errors_per_s: float
     seconds_per_work: float | None
+    p95_s: float | None = None
+    first_token_p50_s: float | None = None
+    """From pick to the first content of streamed answers."""
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    between_tokens_p99_s: float | None = None
+    input_tokens_per_s: float = 0.0
+    output_tokens_per_s: float = 0.0
+    failures: dict[str, int] = {}
+    """Outcome → failed attempts within the last WINDOW_S."""
     learned: LearnedLive | None = None
     """How fast it is beside its fleet; ``None``: not learned yet."""
     drained_by_hand: list[DrainedAt] = []
@@ -299,7 +327,13 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     p99_s: float | None
     error_percent: float
     output_tokens_per_s: float = 0.0
-    """As :attr:`Point.output_tokens_per_s`."""
+    """As :attr:`Point.output_tokens_per_s`, and so are the next."""
+    input_tokens_per_s: float = 0.0
+    retries_per_s: float = 0.0
+    first_token_p50_s: float | None = None
+    first_token_p99_s: float | None = None
+    between_tokens_p50_s: float | None = None
+    error_reasons: dict[str, float] = {}
     in_flight: int
     """Begun and not ended, waiting ones among them."""
     queue: QueueLive
@@ -327,6 +361,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     would_refuse: int | None = None
     """Requests since the proxies' workers began that ``expose: inference`` would refuse; ``None``: the fleet
     says what it exposes."""
+    desired_replicas: int | None = None
+    """How many it needs, by the scaling signal; ``None``: that cannot be told."""
     unserved_adapters: list[str] = []
     """Those that no replica serves: requests for them are answered with 503."""
 
@@ -408,6 +444,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     """``None``: none was compared yet."""
     second_attempts: SecondAttemptsLive | None = None
     """``None``: no worker reports."""
+    scaling: ScalingSignal | None = None
+    """How many replicas it needs; ``None``: no worker reports."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

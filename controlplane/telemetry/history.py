@@ -43,6 +43,14 @@ def coarsen(points: list[Point]) -> Point:
         if field.type in (int, float) and field.name != "at":
             mean = sum(getattr(point, field.name) for point in points) / count
             means[field.name] = round(mean) if field.type is int else mean
+    reasons = {reason for point in points for reason in point.error_reasons}
+    last = msgspec.structs.replace(
+        last,
+        error_reasons={
+            reason: sum(point.error_reasons.get(reason, 0.0) for point in points) / count
+            for reason in sorted(reasons)
+        },
+    )
     return msgspec.structs.replace(last, **means)
 
 

@@ -42,4 +42,15 @@ def _total(fleets: list[FleetSummary], at: float, errors_per_s: float) -> Point:
         in_flight=sum(fleet.in_flight for fleet in fleets),
         waiting=sum(fleet.queue.waiting for fleet in fleets),
         output_tokens_per_s=sum(fleet.output_tokens_per_s for fleet in fleets),
+        input_tokens_per_s=sum(fleet.input_tokens_per_s for fleet in fleets),
+        retries_per_s=sum(fleet.retries_per_s for fleet in fleets),
+        error_reasons=_reasons(fleets),
     )
+
+
+def _reasons(fleets: list[FleetSummary]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for fleet in fleets:
+        for reason, per_s in fleet.error_reasons.items():
+            found[reason] = found.get(reason, 0.0) + per_s
+    return found

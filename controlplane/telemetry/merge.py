@@ -5,33 +5,41 @@ by its own clock, so that reports and merges may run at different phases without
 A worker that was not heard for WORKER_TTL_S is gone, and its requests in flight with it.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import TypeVar
 
 from controlplane.telemetry import key_traffic
 from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
 from controlplane.telemetry.frames import WINDOW_S
-from controlplane.telemetry.key_traffic import KeyNumbers, KeyState
-from controlplane.telemetry.queues import QueueNumbers, QueueWindow
+from controlplane.telemetry.key_traffic import KeyState
+from controlplane.telemetry.merged_numbers import (
+    AcceleratorNumbers,
+    FallbackNumbers,
+    FleetNumbers,
+    Merged,
+    ReplicaNumbers,
+    ReportingWorker,
+    SiteNumbers,
+)
+from controlplane.telemetry.queues import QueueWindow
+from controlplane.telemetry.token_windows import (
+    FailureWindow,
+    TokenWindows,
+    percentiles,
+)
 from controlplane.telemetry.window import Window
-from routing.contract import sketch
-from routing.contract.learned_service import LearnedShape, combined_scale, combined_shape
-from routing.contract.load_report import ReportedLoad, younger
+from routing.contract.load_report import younger
 from routing.contract.redis_keys import WORKER_TTL_S
-from routing.contract.sketch import Sketch
 from routing.contract.telemetry import (
     SAID_BY_ANOTHER,
     FleetCounters,
-    LearnedScale,
     ReplicaCounters,
     WorkerReport,
 )
 
 _Key = TypeVar("_Key")
-_Window = TypeVar("_Window", Window, QueueWindow)
+_Window = TypeVar("_Window", Window, QueueWindow, TokenWindows, FailureWindow)
 
 REMEMBERED_S = 600.0
 """How long a silent worker's last report is kept, so that its return is counted as a difference."""
@@ -43,171 +51,6 @@ class ReceivedReport:
 
     report: WorkerReport
     age_s: float
-
-
-@dataclass(slots=True)
-class ReplicaNumbers:
-    """One replica over all live workers. Rates per second, latencies in seconds."""
-
-    uid: str
-    name: str
-    rps: float = 0.0
-    errors_per_s: float = 0.0
-    answers: int = 0
-    """Successful responses since the last merge."""
-    in_flight: int = 0
-    speeds: list[float] = field(default_factory=list)
-    """Seconds per unit of work, as each worker has learned it."""
-    scales: list[LearnedScale] = field(default_factory=list)
-    """The same beside the fleet's, of each worker that tells."""
-    p50_s: float | None = None
-    p99_s: float | None = None
-    window_requests: int = 0
-    workers: int = 0
-    """Live workers that route to it."""
-    ejected_by: int = 0
-    """How many of those have it ejected or on probation."""
-    ejected_for_s: float = 0.0
-    """Longest time until one of them gives it probation; 0: on probation."""
-    ejection_reason: str = ""
-    """Of the worker that saw most; others of its host merely follow it."""
-    doubt: str = ""
-    """Why it is tried out, gets no more than its share, or is said to be back, in the words of one worker."""
-    doubted_by: int = 0
-    """How many workers say so."""
-    reported: ReportedLoad | None = None
-    """Its load report, from the worker that has the newest."""
-    ejections: dict[tuple[str, int], int] = field(default_factory=dict)
-    """(worker, incarnation) → ejections since it started."""
-    no_credential: str = ""
-    """Why a worker cannot read its credential, for people."""
-    no_credential_at: int = 0
-    """How many workers cannot."""
-    drained_at: dict[str, float] = field(default_factory=dict)
-    """Proxies with an emergency drain of it → seconds until that ends."""
-    drained_everywhere: bool = False
-    """Whether these are all that route for the fleet."""
-    movable: int = 0
-    """Requests in flight that another replica could go on with, once it has room."""
-    movable_prompt_tokens: int = 0
-    staying: Counter[str] = field(default_factory=Counter)
-    """The others that were looked at, by reason."""
-    moved: int = 0
-    """Since it is to be free."""
-    moved_prompt_tokens: int = 0
-
-    @property
-    def seconds_per_work(self) -> float | None:
-        """Mean over the workers that have learned it."""
-        return fmean(self.speeds) if self.speeds else None
-
-    @property
-    def learned(self) -> LearnedScale | None:
-        """All workers' together; ``None``: none has learned anything."""
-        return combined_scale(self.scales)
-
-
-@dataclass(slots=True)
-class SiteNumbers:
-    """The proxies of one site: attempts a second, by whether they stayed there."""
-
-    stayed_per_s: float = 0.0
-    spilled_per_s: float = 0.0
-
-
-@dataclass(slots=True)
-class FallbackNumbers:
-    """Requests of a fleet that another one serves in its place."""
-
-    per_s: float = 0.0
-    lately: int = 0
-    """Within the last WINDOW_S."""
-    causes: dict[str, int] = field(default_factory=dict)
-    """Cause → how many since the workers began."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstByteNumbers:
-    """Seconds until the first byte of replicas' responses; ``None``: none came within the window."""
-
-    p50_s: float | None = None
-    p95_s: float | None = None
-    p99_s: float | None = None
-
-
-@dataclass(slots=True)
-class FleetNumbers:
-    """One fleet over all live workers."""
-
-    name: str
-    rps: float = 0.0
-    errors_per_s: float = 0.0
-    in_flight: int = 0
-    would_refuse: int = 0
-    """Requests since the workers began that were forwarded only because the fleet has no ``expose``."""
-    p50_s: float | None = None
-    p99_s: float | None = None
-    error_percent: float = 0.0
-    window_requests: int = 0
-    kept_per_s: float = 0.0
-    """Requests sent to the replica of their affinity key. Below: sent elsewhere; not yet mapped."""
-    spilled_per_s: float = 0.0
-    new_per_s: float = 0.0
-    sites: dict[str, SiteNumbers] = field(default_factory=dict)
-    """Of its proxies, by name; empty: those that have none."""
-    fallbacks: dict[str, FallbackNumbers] = field(default_factory=dict)
-    """By the other fleet's name."""
-    no_fallback: dict[str, int] = field(default_factory=dict)
-    """What kept requests from falling back → how many since the workers began."""
-    queue: QueueNumbers = field(default_factory=QueueNumbers)
-    first_byte: FirstByteNumbers = FirstByteNumbers()
-    output_tokens_per_s: float = 0.0
-    mean_s: float | None = None
-    """Average of what replicas took for a request in the window; known while slots are short."""
-    applied: dict[str, str] = field(default_factory=dict)
-    """Worker → ``epoch:version`` of the snapshot it routes from."""
-    refused: dict[str, str] = field(default_factory=dict)
-    """Worker → why it did not take a newer snapshot."""
-    told: list[FleetCounters] = field(default_factory=list)
-    """The reports of it, which say how its replicas serve under load, and how good predictions were."""
-    replicas: dict[str, ReplicaNumbers] = field(default_factory=dict)
-    """By uid."""
-
-    @property
-    def shape(self) -> LearnedShape | None:
-        """All workers' together; ``None``: none tells."""
-        return combined_shape(self.told)
-
-
-@dataclass(slots=True)
-class AcceleratorNumbers:
-    """One device over all live workers."""
-
-    leased_bytes: int = 0
-    lease_waits: int = 0
-    """Requests of the last WINDOW_S that waited, or went elsewhere, because memory was short there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReportingWorker:
-    report: WorkerReport
-    age_s: float
-    cpu_percent: float
-
-
-@dataclass(slots=True)
-class Merged:
-    """One second of everything."""
-
-    fleets: dict[str, FleetNumbers] = field(default_factory=dict)
-    total: FleetNumbers = field(default_factory=lambda: FleetNumbers("*"))
-    refused_per_s: float = 0.0
-    """Requests that reached no fleet, over the last WINDOW_S: no client key, an unknown name, malformed."""
-    keys: dict[str, KeyNumbers] = field(default_factory=dict)
-    """Client keys by their ids: those that live workers report, and those used within the last minute."""
-    workers: dict[str, ReportingWorker] = field(default_factory=dict)
-    accelerators: dict[str, AcceleratorNumbers] = field(default_factory=dict)
-    """By name; those that some live worker reports."""
 
 
 @dataclass(slots=True)
@@ -233,7 +76,15 @@ class MergeState:
     """By the fleet that was asked, and the one that served."""
     first_bytes: dict[str, Window] = field(default_factory=dict)
     """By fleet: responses that have begun, and how long that took."""
+    tokens: dict[str, TokenWindows] = field(default_factory=dict)
+    """By fleet."""
+    replica_tokens: dict[str, TokenWindows] = field(default_factory=dict)
+    """By uid: those with streams lately."""
+    replica_failures: dict[str, FailureWindow] = field(default_factory=dict)
+    """By uid: those with failures lately."""
     total: Window = field(default_factory=Window)
+    total_tokens: TokenWindows = field(default_factory=TokenWindows)
+    total_waits: Window = field(default_factory=Window)
     total_first_bytes: Window = field(default_factory=Window)
     refused: Window = field(default_factory=Window)
     """Requests that reached no fleet."""
@@ -327,6 +178,9 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
         for to, count in fleet.fell_back.items():
             state.fell_back.setdefault((name, to), Window()).add(now, count, 0, {})
         state.queues.setdefault(name, QueueWindow()).add(now, fleet.queue)
+        state.total_waits.add(now, 0, 0, fleet.queue.waited)
+        state.tokens.setdefault(name, TokenWindows()).add(now, fleet.first_token, fleet.between_tokens)
+        state.total_tokens.add(now, fleet.first_token, fleet.between_tokens)
         first_bytes = state.first_bytes.setdefault(name, Window())
         for uid, replica in fleet.replicas.items():
             begun = sum(replica.first_byte.values())
@@ -334,6 +188,11 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
             state.total_first_bytes.add(now, begun, 0, replica.first_byte)
             state.replicas.setdefault(uid, Window()).add(now, replica.picked, replica.failed, replica.latency)
             answers[uid] = answers.get(uid, 0) + replica.succeeded
+            if replica.first_token or replica.between_tokens:
+                windows = state.replica_tokens.setdefault(uid, TokenWindows())
+                windows.add(now, replica.first_token, replica.between_tokens)
+            if replica.failed_by:
+                state.replica_failures.setdefault(uid, FailureWindow()).add(now, replica.failed_by)
 
 
 def _add_fleet(
@@ -353,6 +212,8 @@ def _add_fleet(
     delta = held.fleets.get(counters.name) if held else None
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
+        ended = sum(sum(replica.latency.values()) for replica in delta.replicas.values())
+        fleet.served_per_s += ended / held.elapsed_s
         fleet.errors_per_s += delta.errors / held.elapsed_s
         fleet.kept_per_s += delta.affinity.kept / held.elapsed_s
         fleet.spilled_per_s += delta.affinity.spilled / held.elapsed_s
@@ -361,6 +222,12 @@ def _add_fleet(
         site.spilled_per_s += delta.site.spilled / held.elapsed_s
         tokens = sum(replica.output_tokens for replica in delta.replicas.values())
         fleet.output_tokens_per_s += tokens / held.elapsed_s
+        tokens = sum(replica.input_tokens for replica in delta.replicas.values())
+        fleet.input_tokens_per_s += tokens / held.elapsed_s
+        fleet.retries_per_s += delta.ended.retries / held.ended_elapsed_s
+        for reason, count in delta.ended.errors.items():
+            before = fleet.error_reasons.get(reason, 0.0)
+            fleet.error_reasons[reason] = before + count / held.ended_elapsed_s
         for to, count in delta.fell_back.items():
             fleet.fallbacks.setdefault(to, FallbackNumbers()).per_s += count / held.elapsed_s
     for replica in counters.replicas:
@@ -390,6 +257,8 @@ def _add_replica(
     if delta is not None:
         numbers.rps += delta.picked / elapsed_s
         numbers.errors_per_s += delta.failed / elapsed_s
+        numbers.input_tokens_per_s += delta.input_tokens / elapsed_s
+        numbers.output_tokens_per_s += delta.output_tokens / elapsed_s
     if counters.no_credential:
         numbers.no_credential = counters.no_credential
         numbers.no_credential_at += 1
@@ -426,6 +295,11 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     _expire(state.replicas, reported, now)
     _expire(state.queues, merged.fleets.keys(), now)
     _expire(state.first_bytes, merged.fleets.keys(), now)
+    _expire(state.tokens, merged.fleets.keys(), now)
+    _expire(state.replica_tokens, (), now)
+    _expire(state.replica_failures, (), now)
+    state.total_tokens.expire(now)
+    state.total_waits.expire(now)
     _expire(state.lease_waits, merged.accelerators.keys(), now)
     pairs = {(name, to) for name, fleet in merged.fleets.items() for to in fleet.fallbacks}
     _expire(state.fell_back, pairs, now)
@@ -445,38 +319,42 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         total.errors_per_s += fleet.errors_per_s
         total.in_flight += fleet.in_flight
         total.output_tokens_per_s += fleet.output_tokens_per_s
+        total.input_tokens_per_s += fleet.input_tokens_per_s
+        total.retries_per_s += fleet.retries_per_s
+        for reason, per_s in fleet.error_reasons.items():
+            total.error_reasons[reason] = total.error_reasons.get(reason, 0.0) + per_s
         total.queue.waiting += fleet.queue.waiting
         if window := state.fleets.get(fleet.name):
             _read_window(fleet, window)
         if begun := state.first_bytes.get(fleet.name):
-            fleet.first_byte = _first_byte(begun)
+            fleet.first_byte = percentiles(begun)
+        if streams := state.tokens.get(fleet.name):
+            fleet.first_token = percentiles(streams.first)
+            fleet.between_tokens = percentiles(streams.between)
         if (waits := state.queues.get(fleet.name)) is not None:
+            fleet.waits = percentiles(waits.waits)
             fleet.queue.read(waits, now)
-            if fleet.queue.short_for_s:
-                fleet.mean_s = _mean_s(state, fleet)
         for uid, replica in fleet.replicas.items():
             replica.answers = answers.get(uid, 0)
             if recent := state.replicas.get(uid):
                 replica.p50_s, replica.p99_s = recent.quantile(0.5), recent.quantile(0.99)
+                replica.p95_s = recent.quantile(0.95)
                 replica.window_requests = recent.requests
+            if streams := state.replica_tokens.get(uid):
+                replica.first_token = percentiles(streams.first)
+                replica.between_tokens = percentiles(streams.between)
+            if failures := state.replica_failures.get(uid):
+                replica.failures = failures.counts()
     _read_window(total, state.total)
-    total.first_byte = _first_byte(state.total_first_bytes)
-
-
-def _mean_s(state: MergeState, fleet: FleetNumbers) -> float | None:
-    taken = Sketch()
-    for uid in fleet.replicas:
-        if uid in state.replicas:
-            taken.add_counts(state.replicas[uid].latency)
-    return sketch.mean(taken.counts)
-
-
-def _first_byte(window: Window) -> FirstByteNumbers:
-    return FirstByteNumbers(window.quantile(0.5), window.quantile(0.95), window.quantile(0.99))
+    total.first_byte = percentiles(state.total_first_bytes)
+    total.first_token = percentiles(state.total_tokens.first)
+    total.between_tokens = percentiles(state.total_tokens.between)
+    total.waits = percentiles(state.total_waits)
 
 
 def _read_window(fleet: FleetNumbers, window: Window) -> None:
     fleet.p50_s, fleet.p99_s = window.quantile(0.5), window.quantile(0.99)
+    fleet.p95_s = window.quantile(0.95)
     fleet.error_percent = window.error_percent
     fleet.window_requests = window.requests
 

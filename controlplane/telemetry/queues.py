@@ -1,10 +1,7 @@
 """Queue of one fleet over all live workers: waiting requests, waits and refusals. Pure."""
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
-from statistics import fmean
 
 from controlplane.telemetry.deltas import QueueDelta
 from controlplane.telemetry.frames import WINDOW_S
@@ -93,25 +90,3 @@ class QueueNumbers:
         self.cold_per_s = window.cold / WINDOW_S
         self.p50_s, self.p99_s = window.waits.quantile(0.5), window.waits.quantile(0.99)
         self.short_for_s = window.short_for_s(self.waiting > 0 or self.refuses, now)
-
-
-LONG_S = 60.0
-"""Places that are short for less are no reason for more replicas."""
-
-
-def missing_replicas(
-    numbers: QueueNumbers, arrivals_per_s: float, mean_s: float | None, limits: Sequence[int | None]
-) -> int | None:
-    """How many more replicas it would take to serve requests as they come; ``None``: not known, or
-    slots are not short for long.
-
-    Little's law: arrivals a second × seconds that a replica takes for one is how many are in replicas at one
-    time, if none waits. ``mean_s``: those seconds, while the replicas are as full as they may be. ``limits``:
-    of the replicas that take requests; one more is taken to have their average, and their speed.
-    """
-    if numbers.short_for_s < LONG_S or mean_s is None or not limits:
-        return None
-    known = [limit for limit in limits if limit is not None]
-    if len(known) < len(limits):
-        return None
-    return max(ceil(arrivals_per_s * mean_s / fmean(known)) - len(known), 0)

@@ -14,7 +14,8 @@ from controlplane.probes.last_results import LastProbe, UnopenedResults
 from controlplane.telemetry import durations
 from controlplane.telemetry.db_snapshot import FleetRow, ReplicaRow
 from controlplane.telemetry.frames import ReplicaLive
-from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.merged_numbers import ReplicaNumbers
+from controlplane.telemetry.token_windows import NOTHING
 
 
 class QuietReplicas:
@@ -71,6 +72,10 @@ def _is_busy(numbers: ReplicaNumbers) -> bool:
         or numbers.in_flight
         or numbers.rps
         or numbers.errors_per_s
+        or numbers.failures
+        or numbers.output_tokens_per_s
+        or numbers.first_token is not NOTHING
+        or numbers.between_tokens is not NOTHING
         or numbers.ejected_by
         or numbers.doubt
         or numbers.reported is not None

@@ -10,7 +10,7 @@ from controlplane.probes.last_results import LastProbe
 from controlplane.telemetry import durations, emergency_drain_text
 from controlplane.telemetry.db_snapshot import AcceleratorPlacement, FleetRow, ReplicaRow
 from controlplane.telemetry.frames import WINDOW_S, AcceleratorLive, DrainedAt
-from controlplane.telemetry.merge import FleetNumbers, ReplicaNumbers
+from controlplane.telemetry.merged_numbers import FleetNumbers, ReplicaNumbers
 from controlplane.telemetry.queues import QueueNumbers
 from routing.contract.accelerators import shown_bytes
 from routing.contract.moving import stays_in_words

@@ -9,6 +9,8 @@ Rules:
 - ``ready`` is regained after ``rise`` passes in a row.
 - ``unready`` becomes ``down`` after ``fall`` such failures in a row; ``down`` becomes ``unready`` as
   soon as the server responds again.
+- A fleet with warm-up requests wants that many passes in a row before the first traffic, and after ``down``.
+- A replica that was lost again and again needs more passes than ``rise`` (:mod:`.flap_damping`).
 - What the prober itself is to blame for (it was late, or had no socket left) changes neither state nor
   counters.
 - A timeout of a probe alone proves nothing while the replica serves live traffic: such a
@@ -88,8 +90,11 @@ def next_health(
     has_passed: bool,
     in_startup_budget: bool,
     answering: bool,
+    rise: int | None = None,
 ) -> HealthDecision:
     """The next state after one probe result.
+
+    ``rise``: passes in a row that it needs to be ready again, if not ``probe.rise``.
 
     ``in_startup_budget``: less than ``probe.startup_budget_s`` has gone by since the replica began to
     be probed. ``answering``: it has answered live traffic lately. Raises :class:`UnlistedTransition`.
@@ -99,14 +104,21 @@ def next_health(
         move = TRANSITIONS[state, seen]
     except KeyError:
         raise UnlistedTransition(f"a replica that is {state} cannot be seen {seen}") from None
-    at_once = move.at_once or (result.passed and not has_passed)
-    new_state, new_counters = _move(state, counters, move, _threshold(move, probe, at_once))
+    threshold = probe.fall if move.counts == "falls" else probe.rise if rise is None else rise
+    if move.at_once or (result.passed and not has_passed):
+        threshold = 1
+    if result.passed and state in ("checking", "down"):
+        threshold = max(threshold, probe.warm_up)
+    new_state, new_counters = _move(state, counters, move, threshold)
+    words = _reason(seen, result, probe)
+    if result.passed and new_state != "ready":
+        words += f" ({new_counters.rises} of {threshold} passes in a row)"
     return HealthDecision(
         new_state,
         new_counters,
-        has_passed or result.passed,
+        has_passed or new_state == "ready",
         new_state != state,
-        _reason(seen, result, probe),
+        words,
     )
 
 
@@ -121,12 +133,6 @@ def classify(
     if not has_passed and not in_startup_budget:
         return "overdue"
     return "unready" if result.hint == "unready" else "down"
-
-
-def _threshold(move: _Move, probe: Probe, at_once: bool) -> int:
-    if at_once:
-        return 1
-    return probe.rise if move.counts == "rises" else probe.fall
 
 
 def _move(state: Health, counters: Counters, move: _Move, threshold: int) -> tuple[Health, Counters]:

@@ -93,7 +93,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     """Longest wait of a request; then it gets 503."""
     cold: Cold = "refuse"
-    """While every replica is still loading: ``refuse`` sends 503 at once, ``hold`` lets requests wait."""
+    """While every replica is still loading: ``refuse`` sends 503 at once, ``hold`` lets requests wait, also
+    for the first replica of a fleet that has none."""
     cold_timeout_s: float = 300.0
     """Longest wait for the first replica with ``hold``."""
     at: QueueAt = "proxy"
@@ -135,6 +136,19 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
     """Within so many seconds of a request the first token of its stream should come; ``None``: whenever."""
 
 
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
+    """What the scaling signal goes by: how many replicas it says the fleet needs. Nothing is scaled here."""
+
+    target_percent: float = 75.0
+    """How many of a replica's places, or how much of its KV memory, is to be in use."""
+    min_replicas: int = 0
+    max_replicas: int | None = None
+    start_s: float = 60.0
+    """How far to look ahead, while it is not known how long a replica takes to start."""
+    scale_down_after_s: float = 120.0
+    """Fewer are said once no more were needed for so long."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """How requests of one fleet are routed: strategy, limits, retries, ejection, queue."""
 
@@ -166,6 +180,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     queue: Queue = Queue()
     locality: Locality = Locality()
     slo: Slo = Slo()
+    scaling: Scaling = Scaling()
 
 
 RESERVED_SLO_FIELDS = frozenset({"availability_percent", "latency_s", "percentile"})

@@ -230,6 +230,42 @@ SLO = Section(
     reserved=RESERVED_SLO_FIELDS,
 )
 
+
+def _least_and_most(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    least, most = fields.get("min_replicas"), fields.get("max_replicas")
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        message = f"must be at least min_replicas, which is {least}, not {most}"
+        problems.append(FieldProblem(below(at, "max_replicas"), message))
+
+
+SCALING = Section(
+    words="Scaling signal: how many replicas the fleet needs. Others scale.",
+    what="scaling",
+    fields={
+        "target_percent": Number(
+            words="Share of a replica's places (`max_concurrency`) or KV memory that is to be in use.",
+            minimum=10,
+            maximum=100,
+            unit="percent",
+        ),
+        "min_replicas": Number(
+            words="Fewest that are said. 0: an idle fleet needs none.",
+            minimum=0,
+            maximum=100_000,
+            whole=True,
+        ),
+        "max_replicas": count("Most that are said. Not set: no limit.", 100_000, nullable=True),
+        "start_s": seconds(
+            "How far a growing load is looked ahead while no start of a replica has been seen; after that, "
+            "as long as starts took.",
+            0,
+            3600,
+        ),
+        "scale_down_after_s": seconds("Fewer are said once no more were needed for this time.", 0, 86_400),
+    },
+    cross_check=_least_and_most,
+)
+
 POLICY = Section(
     words="How requests of the fleet are routed: strategy, limits, retries, ejection, queue.",
     what="a policy",
@@ -288,6 +324,7 @@ POLICY = Section(
         "queue": QUEUE,
         "locality": LOCALITY,
         "slo": SLO,
+        "scaling": SCALING,
     },
 )
 

@@ -12,7 +12,8 @@ One round, in the words of whoever sends::
     if checks.needs_liveness(kind, result):
         result = conclude(result, <judged the same way for "liveness">)
 
-and then :func:`routing.contract.health.next_health`.
+and then, if the round has one, the inference probe (:mod:`routing.contract.inference_probe`), and
+:func:`routing.contract.health.next_health`.
 """
 
 import json
@@ -22,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from routing.contract import metrics_pages
+from routing.contract import inference_probe, metrics_pages
 from routing.contract.addresses import parse_base_url
 from routing.contract.metrics_pages import LoadQuery
 from routing.contract.probe import Probe
@@ -30,6 +31,7 @@ from routing.contract.probe_result import ProbeResult, down, message_of, passed,
 from routing.contract.table import ApiProtocol
 
 _USUAL_FIELDS = (("User-Agent", "switchyard-probe"), ("Accept", "*/*"))
+_JSON = (("Content-Type", "application/json"),)
 
 ProbeKind = Literal["startup", "readiness", "liveness"]
 
@@ -75,6 +77,8 @@ class Checks(NamedTuple):
     preset: ProbePreset
     load: LoadQuery | None = None
     """Its metrics page; ``None``: it is not read."""
+    inference: ProbeRequest | None = None
+    """The real request that may follow; ``None``: none."""
 
     def first(self, has_passed: bool) -> ProbeKind:
         """Which probe opens a round."""
@@ -89,7 +93,21 @@ class Checks(NamedTuple):
     def load_request(self) -> ProbeRequest:
         """Request for the metrics page. Only if there is one."""
         assert self.load is not None
-        return ProbeRequest("GET", self.load.path, _USUAL_FIELDS)
+        return ProbeRequest("GET", self.load.path, (*_USUAL_FIELDS, *_own_fields(self.probe)))
+
+    @property
+    def longest_s(self) -> float:
+        """How long a round may take: readiness, and liveness or an inference request after it."""
+        after_s = 0.0 if self.requests["liveness"] == self.requests["readiness"] else self.timeout_s
+        if self.inference is not None:
+            after_s = max(after_s, self.probe.inference_timeout_s)
+        load_s = 0.0 if self.load is None else metrics_pages.LOAD_PAGE_S
+        return max(self.timeout_s + after_s, load_s)
+
+    def judge_inference(self, status: int, body: bytes) -> ProbeResult:
+        """What the response to the inference request means."""
+        assert self.probe.inference is not None
+        return inference_probe.judge(self.probe.inference, status, body)
 
     def needs_liveness(self, kind: ProbeKind, result: ProbeResult) -> bool:
         """Whether a liveness probe would tell more: the model is not ready, but is the server alive?"""
@@ -109,12 +127,18 @@ def checks_of(probe: Probe, protocol: ApiProtocol, url: str, model: str) -> Chec
     readiness = preset.readiness.request(probe, model)
     liveness = preset.liveness.request(probe, model)
     requests: dict[ProbeKind, ProbeRequest] = {
-        "startup": _on(prefix, readiness),
-        "readiness": _on(prefix, readiness),
-        "liveness": _on(prefix, liveness),
+        "startup": _on(prefix, readiness, probe),
+        "readiness": _on(prefix, readiness, probe),
+        "liveness": _on(prefix, liveness, probe),
     }
+    inference = None
+    if probe.inference is not None:
+        path = inference_probe.path_of(probe.inference, quote(model, safe=""))
+        body = inference_probe.body_of(probe, probe.inference, model)
+        inference = _on(prefix, ProbeRequest("POST", path, _JSON, body), probe)
     timeout_s = preset.timeout_s if probe.timeout_s is None else probe.timeout_s
-    return Checks(probe, timeout_s, requests, preset, metrics_pages.load_query(probe, url, model))
+    load = metrics_pages.load_query(probe, url, model)
+    return Checks(probe, timeout_s, requests, preset, load, inference)
 
 
 def resolve(probe: Probe, protocol: ApiProtocol) -> Probe:
@@ -146,9 +170,15 @@ def conclude(readiness: ProbeResult, liveness: ProbeResult) -> ProbeResult:
     return readiness if liveness.passed or liveness.own_fault else liveness
 
 
-def _on(prefix: str, request: ProbeRequest) -> ProbeRequest:
-    headers = (*_USUAL_FIELDS, *request.headers)
+def _on(prefix: str, request: ProbeRequest, probe: Probe) -> ProbeRequest:
+    headers = (*_USUAL_FIELDS, *request.headers, *_own_fields(probe))
     return request._replace(path=prefix + request.path, headers=headers)
+
+
+def _own_fields(probe: Probe) -> list[tuple[str, str]]:
+    """Those that the operator gave."""
+    split = (line.partition(":") for line in probe.headers)
+    return [(name.strip(), value.strip()) for name, _, value in split]
 
 
 def _get(path: str) -> Callable[[Probe, str], ProbeRequest]:
@@ -219,7 +249,7 @@ def _denies(body: bytes, key: str) -> bool:
 
 def _ollama_show(probe: Probe, model: str) -> ProbeRequest:
     body = json.dumps({"model": model}).encode()
-    return ProbeRequest("POST", "/api/show", (("Content-Type", "application/json"),), body)
+    return ProbeRequest("POST", "/api/show", _JSON, body)
 
 
 def _ollama(probe: Probe, status: int, body: bytes) -> ProbeResult:
@@ -237,9 +267,7 @@ def _http_request(probe: Probe, model: str) -> ProbeRequest:
     method = probe.method or ("GET" if probe.body is None else "POST")
     if probe.body is None:
         return ProbeRequest(method, probe.path)
-    return ProbeRequest(
-        method, probe.path, (("Content-Type", "application/json"),), probe.body.encode("utf-8")
-    )
+    return ProbeRequest(method, probe.path, _JSON, probe.body.encode("utf-8"))
 
 
 def _http(probe: Probe, status: int, body: bytes) -> ProbeResult:

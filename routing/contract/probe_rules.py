@@ -1,5 +1,7 @@
 """Validation rules of a fleet's probe. Defaults are in :mod:`routing.contract.probe`."""
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +18,7 @@ from routing.contract.field_rules import (
     count,
     seconds,
 )
+from routing.contract.inference_probe import INFERENCES
 from routing.contract.metrics_pages import PAGES
 from routing.contract.probe_presets import PRESETS
 
@@ -39,10 +42,40 @@ def _at_most(limit: int, at_least: int = 0) -> Callable[[str], str]:
     return check
 
 
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)[ \t]*")
+_OURS = ("host", "content-length", "transfer-encoding", "connection", "content-type", "user-agent", "accept")
+
+
+def _header_field(text: str) -> str:
+    matched = _FIELD.fullmatch(text)
+    if matched is None or len(text) > 1000:
+        raise ValueError(
+            f'"{text[:80]}" is no header field: write one as "Name: value", in at most 1000 ASCII characters'
+        )
+    name = matched[1].lower()
+    if name in _OURS:
+        raise ValueError(f"{matched[1]} is set by the probe itself: remove it")
+    if name == "authorization":
+        raise ValueError('a token does not belong here, where everybody reads it: use "credential"')
+    return text
+
+
+def _json_object(text: str) -> str:
+    _at_most(65_536)(text)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError('must be a JSON object, for example {"inputs": [...]}')
+    return text
+
+
 _CUSTOM_PROBE_FIELDS = ("path", "method", "body", "accepted_statuses", "body_contains")
 
 
 def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    _inference_fields_together(fields, at, problems)
     custom = [name for name in _CUSTOM_PROBE_FIELDS if fields.get(name) is not None]
     preset = fields.get("preset", "http")
     _load_fields_together(preset, fields, at, problems)
@@ -61,6 +94,22 @@ def _probe_fields_together(fields: Mapping[str, Any], at: str, problems: Problem
     if fields.get("body_contains") is not None and method == "HEAD":
         message = 'the response to HEAD has no body: remove "body_contains", or set method: GET'
         problems.append(FieldProblem(below(at, "body_contains"), message, at_key=True))
+
+
+def _inference_fields_together(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    kind = fields.get("inference")
+    if kind is None:
+        for name in ("inference_body", "warm_up"):
+            if fields.get(name):
+                cure = f'add "inference", for example inference: chat, or remove "{name}"'
+                message = f"needs an inference probe: {cure}"
+                problems.append(FieldProblem(below(at, name), message, at_key=True))
+    elif kind == "v2" and fields.get("inference_body") is None:
+        message = (
+            'a model\'s inputs are its own: add "inference_body", a small request as the model takes it, for '
+            'example {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [0, 0, 0, 0]}]}'
+        )
+        problems.append(FieldProblem(below(at, "inference"), message, at_key=True))
 
 
 def _load_fields_together(preset: object, fields: Mapping[str, Any], at: str, problems: Problems) -> None:
@@ -83,6 +132,41 @@ PROBE = Section(
         "rise": count("Passed probes in a row before a replica that has been ready is ready again.", 100),
         "fall": count("Failed probes in a row before a ready replica is unready or down.", 100),
         "startup_budget_s": seconds("How long a replica that has never passed stays `checking`.", 0, DAY_S),
+        "flap_damping": Flag(
+            words="A replica that was lost three times in a few minutes needs more than `rise` passes, for "
+            "at most 60 s, unless less than half of the fleet is ready."
+        ),
+        "headers": ListOf(
+            words="Fields that each request of a probe has as well.",
+            item=Text(words="`Name: value`.", what="header field", check=_header_field),
+            plural="header fields (`Name: value`)",
+        ),
+        "inference": Choice(
+            words="A small real request follows a probe that has passed, and its answer decides: "
+            "`/v1/chat/completions`, `/v1/completions`, `/v1/embeddings` or V2's `infer`. Not set: none.",
+            options=tuple(INFERENCES),
+            nullable=True,
+        ),
+        "inference_body": Text(
+            words="Its body. Not set: one token is asked for. `v2` needs it.",
+            what="JSON object, as text",
+            check=_json_object,
+            nullable=True,
+        ),
+        "inference_period_s": seconds(
+            "Time between two of them while the replica is ready. While it is not, each probe that passes is "
+            "followed by one.",
+            1,
+            3600,
+        ),
+        "inference_timeout_s": seconds("Time limit of one.", 0.1, 120),
+        "warm_up": Number(
+            words="So many of them have to be answered in a row before a replica that starts, or was `down`, "
+            "gets traffic.",
+            minimum=0,
+            maximum=100,
+            whole=True,
+        ),
         "path": Text(
             words="Preset `http`: path of the request, appended to the replica's base URL.",
             what="path",

@@ -7,6 +7,7 @@ timestamps, because clocks of two hosts differ.
 
 import msgspec
 
+from routing.contract.ended_requests import EndedRequests
 from routing.contract.load_report import ReportedLoad
 
 SAID_BY_ANOTHER = "another worker of this host"
@@ -39,6 +40,9 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     succeeded: int = 0
     failed: int = 0
     """5xx, connection refused or lost, truncated stream, timeout."""
+    failed_by: dict[str, int] = {}
+    """The same by outcome: ``failed`` (5xx), ``without_model``, ``refused``, ``lost``, ``truncated``,
+    ``timeout``."""
     rejected: int = 0
     """429, and 503 with ``Retry-After``: load, not death."""
     cancelled: int = 0
@@ -57,6 +61,8 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     """Learned speed; ``None`` while nothing has been learned."""
     learned: LearnedScale | None = None
     """The same beside the fleet's, and how sure it is; ``None``: nothing was learned, or an older version."""
+    input_tokens: int = 0
+    """Tokens of prompts, as :attr:`EndedRequests.input_tokens`."""
     output_tokens: int = 0
     ejected_for_s: float | None = None
     """Seconds until probation; ``None``: not ejected."""
@@ -90,6 +96,10 @@ class ReplicaCounters(msgspec.Struct, kw_only=True):
     latency: SparseSketch = {}
     """Seconds from pick to last byte of completed requests."""
     first_byte: SparseSketch = {}
+    first_token: SparseSketch = {}
+    """Seconds from pick to the first content of streamed answers."""
+    between_tokens: SparseSketch = {}
+    """Seconds between two tokens of a streamed answer, on average over the answer: one for each."""
 
 
 class FleetCounters(msgspec.Struct, kw_only=True):
@@ -198,6 +208,14 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     """Seconds in the queue, of requests that got a slot."""
     latency: SparseSketch = {}
     """Seconds from complete request head to last response byte, as clients saw it."""
+    first_token: SparseSketch = {}
+    """Seconds from complete request head to the first content of streamed answers, as clients saw it."""
+    between_tokens: SparseSketch = {}
+    """Seconds between two tokens of a streamed answer, as clients saw it, on average over the answer: one
+    for each whole answer."""
+    ended: EndedRequests | None = None
+    """Exact totals, which go on where an earlier worker of the same number ended; ``None``: of an older
+    version."""
     replicas: list[ReplicaCounters] = []
 
 
@@ -327,6 +345,9 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     """Such hashes that it did not tell or not note: too many at once, or Redis was away."""
     prefix_messages_refused: int = 0
     """Messages about them that it could not read."""
+    totals: str = ""
+    """Identity of the memory that :attr:`FleetCounters.ended` is counted in: while it and the worker's name
+    stay the same, those totals only grow, also over restarts."""
     fleets: list[FleetCounters] = []
     keys: list[KeyCounters] = []
     """Keys that have been used since the worker started."""

@@ -64,6 +64,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """The proxy's name in ``Via``."""
     prefixes_fd: int | None = None
     """Inherited descriptor of the prefix memory; ``None``: the master has none."""
+    totals_fd: int | None = None
+    """Inherited descriptor of the block of totals; ``None``: the master has none."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):

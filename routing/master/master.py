@@ -103,7 +103,8 @@ class Master:
         :class:`routing.master.listeners.ListenFailed`."""
         self.options = options
         self.draining = False
-        self.totals = RetiredCounters()
+        self._numbers = WorkerNumberAllocator(options.workers)
+        self.totals = RetiredCounters(self._numbers.totals)
         self.drains = EmergencyDrains()
         self.table = TableCache(None if options.state_dir is None else DiskCache(options.state_dir))
         self.certificate = certificate
@@ -121,7 +122,6 @@ class Master:
         self._admin_server: AdminServer | None = None
         self._addresses = own_ports.of_sockets(options, self._listeners, self._admin)
         own_ports.judge_by(self._addresses)
-        self._numbers = WorkerNumberAllocator(options.workers)
         self.supervised = [SupervisedWorker(index, index, self._process) for index in range(options.workers)]
         drain_s = options.drain_s
         self.rolling = RollingRestart(self.supervised, self._numbers, drain_s, self._send_siblings)
@@ -135,7 +135,7 @@ class Master:
     def _process(self, index: int, number: int) -> WorkerProcess:
         # A service manager may pass fewer sockets than there are workers.
         listener, numbers = self._listeners[index % len(self._listeners)], self._numbers
-        memory = SharedMemory(numbers.counts, numbers.wakeups, self.prefixes)
+        memory = SharedMemory(numbers.counts, numbers.wakeups, self.prefixes, numbers.totals)
         return WorkerProcess(index, number, listener, memory, self)
 
     @property
@@ -147,7 +147,8 @@ class Master:
 
     def initial_messages(self, index: int, number: int) -> list[ControlMessage]:
         certificate = None if self.certificate is None else self.certificate.in_force
-        start = bootstrap(self.options, index, number, self._addresses, certificate, self.prefixes.fd)
+        fds = self.prefixes.fd, self._numbers.totals.fd
+        start = bootstrap(self.options, index, number, self._addresses, certificate, *fds)
         known = self.table.message()
         siblings, overrides = Siblings(numbers=sorted(self._numbers.taken)), self._overrides()
         messages: list[ControlMessage] = [start, siblings, overrides, self._limits_shared]

@@ -21,9 +21,10 @@ def bootstrap(
     addresses: AddressRules,
     certificate: Certificate | None,
     prefixes_fd: int,
+    totals_fd: int,
 ) -> WorkerBootstrap:
     """``index``: of the worker's slot. ``number``: its own, among those that live. ``prefixes_fd``: the
-    descriptor of the prefix memory."""
+    descriptor of the prefix memory. ``totals_fd``: of the block of totals."""
     return WorkerBootstrap(
         name=options.name,
         parent_pid=os.getpid(),
@@ -48,4 +49,5 @@ def bootstrap(
         proxy_protocol=options.proxy_protocol,
         via_name=VIA_NAME,
         prefixes_fd=prefixes_fd,
+        totals_fd=totals_fd,
     )

@@ -6,6 +6,7 @@ when its process has been replaced and has ended.
 """
 
 from routing.shared.shm_counters import SharedCounters
+from routing.shared.totals_block import TotalsBlock
 from routing.shared.worker_wakeup import WorkerWakeups
 
 SPARE = 1
@@ -17,6 +18,7 @@ class WorkerNumberAllocator:
     def __init__(self, slots: int) -> None:
         self.counts = SharedCounters.create(slots + SPARE)
         self.wakeups = WorkerWakeups.create(slots + SPARE)
+        self.totals = TotalsBlock.create(slots + SPARE)
         self.taken = set(range(slots))
 
     def allocate(self) -> int:

@@ -31,6 +31,7 @@ from routing.ipc.pending_requests import PendingRequests
 from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.shm_counters import SharedCounters
 from routing.shared.sticky_ids import ReplicaRef
+from routing.shared.totals_block import TotalsBlock
 from routing.shared.worker_wakeup import WorkerWakeups
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class SharedMemory(NamedTuple):
     counts: SharedCounters
     wakeups: WorkerWakeups
     prefixes: PrefixMemory
+    totals: TotalsBlock
 
 
 class WorkerProcess:
@@ -185,8 +187,8 @@ class WorkerProcess:
         memory = self._memory
         sockets = (control.fileno(), self._listener.fileno(), memory.counts.fd)
         arguments = (*sockets, self.number, os.getpid(), *memory.wakeups.fds)
-        # The last one is named in the bootstrap: a worker of an older version would take it for a wakeup.
-        inherited = (*sockets, *memory.wakeups.fds, memory.prefixes.fd)
+        # The last ones are named in the bootstrap: a worker of an older version would take them for wakeups.
+        inherited = (*sockets, *memory.wakeups.fds, memory.prefixes.fd, memory.totals.fd)
         command = [sys.executable, "-m", "routing.worker", *map(str, arguments)]
         # Its own process group: Ctrl-C in a terminal is for the master, which drains first.
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=inherited, process_group=0)

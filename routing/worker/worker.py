@@ -52,6 +52,7 @@ from routing.ipc.control_channel import (
 from routing.proxy import Proxy
 from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.shm_counters import SharedCounters
+from routing.shared.totals_block import TotalsBlock
 from routing.shared.worker_wakeup import WorkerWakeups
 from routing.tls.certificate import Certificate, server_context
 from routing.worker.acceptor import Acceptor
@@ -275,6 +276,7 @@ class Worker:
                     self._use_certificate(message.certificate)
                 self._applier.table.site = message.site
                 self._share_prefixes(message.prefixes_fd)
+                self._outlive_by(message.totals_fd)
                 self._started.set_result(message)
             case EncodedTables():
                 self._update(self._apply(message))
@@ -330,6 +332,12 @@ class Worker:
         if fd is not None:
             with contextlib.suppress(OSError, ValueError):
                 self._applier.table.prefixes = PrefixMemory(fd)
+
+    def _outlive_by(self, fd: int | None) -> None:
+        """Without a block, totals end with this process."""
+        if fd is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._applier.table.totals = TotalsBlock(fd, self._counts.worker)
 
     def _use_certificate(self, certificate: Certificate) -> None:
         context = server_context(certificate.chain, certificate.key)

@@ -14,6 +14,7 @@ import redis
 from channels.layers import get_channel_layer
 from django.conf import settings
 
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.telemetry import frames
 from routing.contract import redis_keys
 from routing.contract.accelerators import usable_bytes
@@ -56,6 +57,7 @@ class Measuring:
         self.covered = False
         self.would_refuse: int | None = None
         self.cold: frames.ColdLive | None = None
+        self.scaling: ScalingSignal | None = None
         self.sequence = 0
         self.workers = 2
         self._sending = threading.Event()
@@ -227,6 +229,7 @@ class Measuring:
             workers_current=self.workers,
             serves=self.serves,
             predictions=self.predictions,
+            scaling=self.scaling,
         )
 
     def _overview(self, each: list[frames.FleetFrame], at: float) -> frames.OverviewFrame:

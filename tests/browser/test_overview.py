@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Page, expect
 
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive, SiteLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
@@ -87,10 +88,15 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(queue).to_contain_text("3.2 /s queued")
 
     full = {"waiting": 256, "state": "refusing", "full_per_s": 14.2}
-    measuring.queue = structs.replace(measuring.queue, **full, short_for_s=130.0, missing_replicas=2)
-    expect(queue).to_contain_text(
-        "No free slots for 2 min: at this rate 2 more replicas of this speed would be needed"
+    measuring.queue = structs.replace(measuring.queue, **full, short_for_s=130.0)
+    expect(queue).to_contain_text("no free slots for 2 min")
+    expect(fleet.get_by_role("region", name="Replicas needed")).to_have_count(0)
+    measuring.scaling = ScalingSignal(
+        desired=5, words="9 wait", taking=2, starting=1, arrivals_per_s=40.0, expected_per_s=44.0
     )
+    needed = fleet.get_by_role("region", name="Replicas needed")
+    expect(needed).to_contain_text("5, 2 more")
+    expect(needed).to_contain_text("2 of 5 replicas take requests, 1 starts")
     expect(row.locator("[data-queue='refusing'] .shape.is-refusing")).to_be_visible()
     expect(row).to_contain_text("256 of 256 queued, 5.4 s · 14.2 /s refused")
     expect(overview.locator(".banner.bad")).to_contain_text(

@@ -14,6 +14,7 @@ from routing.contract.policy_rules import (
     LOCALITY,
     QUEUE,
     RETRIES,
+    SCALING,
     SLO,
     TIMEOUTS,
 )
@@ -36,6 +37,7 @@ QueueSerializer = section_serializer("Queue", QUEUE, QUEUE.words)
 LocalitySerializer = section_serializer("Locality", LOCALITY, LOCALITY.words)
 FallbackSerializer = section_serializer("Fallback", FALLBACK, FALLBACK.words)
 SloSerializer = section_serializer("Slo", SLO, SLO.words)
+ScalingSerializer = section_serializer("Scaling", SCALING, SCALING.words)
 
 
 class PolicyValuesSerializer(ReadOnlySerializer):
@@ -59,6 +61,7 @@ class PolicyValuesSerializer(ReadOnlySerializer):
     queue = QueueSerializer()
     locality = LocalitySerializer()
     slo = SloSerializer()
+    scaling = ScalingSerializer()
 
 
 class PolicySerializer(ReadOnlySerializer):

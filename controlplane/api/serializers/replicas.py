@@ -6,6 +6,7 @@ from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.outcomes import OutcomeSerializer
 from controlplane.api.serializers.rule_fields import Field, setting_fields
 from controlplane.api.serializers.trials import TrialSerializer
+from controlplane.services.source_rules import KINDS
 from routing.contract.fleet_file.rules import REPLICA
 from routing.contract.fleet_file.structs import ReplicaEntry
 from routing.contract.moving import STAYS
@@ -21,6 +22,10 @@ class HealthSerializer(ReadOnlySerializer):
     since = serializers.DateTimeField(help_text="When it entered this state.")
     startup_s = serializers.FloatField(
         allow_null=True, help_text="Duration of its last start; null: no start has been observed."
+    )
+    flap_penalty = serializers.FloatField(
+        help_text="How often it was lost lately: each loss of `ready` adds 1, and it halves every 5 minutes. "
+        "Above 2 it needs more passes than `rise`, where the probe has `flap_damping`."
     )
     expected_in_s = serializers.FloatField(
         allow_null=True,
@@ -52,6 +57,20 @@ class MovingSerializer(ReadOnlySerializer):
     moved = serializers.IntegerField(help_text="Requests that were moved since it is drained with `move`.")
     moved_prompt_tokens = serializers.IntegerField(
         help_text="Prompt tokens that others had to read for those, as estimated."
+    )
+
+
+class OwnerSerializer(ReadOnlySerializer):
+    source = serializers.CharField(  # type: ignore[assignment]  # a field of this name, not the option
+        help_text="Name of the source that registered it."
+    )
+    kind = serializers.ChoiceField(choices=list(KINDS))
+    missing_since = serializers.DateTimeField(
+        allow_null=True, help_text="Since when the source has not listed it; null: it does."
+    )
+    drained_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When it was drained because the source no longer has it; null: it was not.",
     )
 
 
@@ -115,6 +134,10 @@ class ReplicaSerializer(ReadOnlySerializer):
     )
     learned = LearnedSerializer(
         allow_null=True, help_text="How fast it is, as proxies have learned it; null: not learned yet."
+    )
+    managed_by = OwnerSerializer(
+        allow_null=True,
+        help_text="The source that put it there, and says what it is and when it goes. Null: people do.",
     )
     safe_to_stop = serializers.BooleanField(
         allow_null=True,

@@ -1,4 +1,5 @@
-"""``manage.py conductor``: merges telemetry, sends frames, reconciles the table, writes events.
+"""``manage.py conductor``: merges telemetry, sends frames, reconciles the table, writes events, follows
+sources of replicas.
 
 Start as many as you like; one leads, and another takes over within 5 s.
 """
@@ -12,6 +13,7 @@ from django.core.management.base import CommandError
 
 from controlplane.alerts import evaluation_thread
 from controlplane.datastores import redis, sqlite_log
+from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.management.base import SwitchyardCommand
 from controlplane.observability import metrics_listener, process_heartbeats, watchdog
 from controlplane.observability.process import this_process
@@ -26,7 +28,8 @@ logger = logging.getLogger(__name__)
 class Command(SwitchyardCommand):
     requires_system_checks: list[str] = []  # a conductor serves no pages
     help = (
-        "Merges telemetry once a second, sends it to open pages, and keeps Redis in step with the database."
+        "Merges telemetry once a second, sends it to open pages, keeps Redis in step with the database, and "
+        "follows the sources of replicas."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,5 +47,8 @@ class Command(SwitchyardCommand):
         logger.info("conductor %s started", name)
         conductor = Conductor(redis.client(), name)
         evaluation_thread.start(lambda: conductor.leads)
+        discovery = DiscoveryRunner(redis.client(), lambda: conductor.leads)
+        discovery.start()
         run(conductor)
+        discovery.stop()
         logger.info("conductor %s ended", name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.models import Event
 from controlplane.telemetry import durations
-from controlplane.telemetry.merge import ReplicaNumbers
+from controlplane.telemetry.merged_numbers import ReplicaNumbers
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed, ReplicaSubject

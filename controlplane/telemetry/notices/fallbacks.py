@@ -7,7 +7,7 @@ leader does not report them again.
 
 from controlplane.models import Event
 from controlplane.telemetry import durations
-from controlplane.telemetry.merge import FleetNumbers
+from controlplane.telemetry.merged_numbers import FleetNumbers
 from controlplane.telemetry.notices.episodes import Episodes
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import FleetSubject, Notice, Notifier, Observed

@@ -6,7 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from controlplane.models import Event
 from controlplane.telemetry.db_snapshot import KeyRow
-from controlplane.telemetry.merge import Merged
+from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.notices.handover import LeaderHandover
 
 Key = TypeVar("Key", bound=Hashable)

@@ -8,7 +8,7 @@ has lasted.
 
 from controlplane.models import Event
 from controlplane.telemetry import durations
-from controlplane.telemetry.merge import FleetNumbers
+from controlplane.telemetry.merged_numbers import FleetNumbers
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.episodes import Episode, Episodes
 from controlplane.telemetry.notices.handover import LeaderHandover

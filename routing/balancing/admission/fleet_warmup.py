@@ -62,6 +62,5 @@ def rejection(message: str, replicas: Sequence[Replica], queue: Queue, now: floa
             min(left, _LONGEST_S),
         )
     max_wait_s = queue.cold_timeout_s if queue.cold == "hold" else 0.0
-    return Rejection(
-        "fleet_cold", f"{message}; the model is loading, and {words}", max(1.0, again_s), max_wait_s
-    )
+    words = f"the model is loading, and {words}" if replicas else "its first replica is waited for"
+    return Rejection("fleet_cold", f"{message}; {words}", max(1.0, again_s), max_wait_s)

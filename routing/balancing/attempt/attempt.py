@@ -10,6 +10,7 @@ from routing.balancing.attempt.outcome import FAILURES, Outcome
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.replica.client_source import ClientSource
 from routing.balancing.replica.state import Replica
+from routing.balancing.replica.stream_times import StreamTimes
 from routing.contract.sketch import bucket_of
 
 LEARN_STREAM_EVERY_S: Final = 0.25
@@ -206,6 +207,29 @@ class Attempt:
         bucket = bucket_of(now - self.started)
         counts[bucket] = counts.get(bucket, 0) + 1
 
+    def first_token(self, now: float) -> None:
+        """The first content of a streamed answer has come."""
+        counts = self._stream_times().first_token
+        bucket = bucket_of(now - self.started)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def tokens_came(self, between_s: float) -> None:
+        """A streamed answer is complete. ``between_s``: seconds between two tokens of it, on average."""
+        counts = self._stream_times().between_tokens
+        bucket = bucket_of(between_s)
+        counts[bucket] = counts.get(bucket, 0) + 1
+
+    def _stream_times(self) -> StreamTimes:
+        replica = self.replica
+        times = replica.streams
+        if times is None:
+            replica.streams = times = StreamTimes()
+        return times
+
+    def prompt_read(self, tokens: int) -> None:
+        """The replica has read a prompt of so many tokens."""
+        self.replica.input_tokens += tokens
+
     def heard(self, now: float, tokens: int = 0) -> None:
         """More bytes of the response have come. ``tokens``: output tokens in them, if known."""
         self.replica.last_heard_at = now
@@ -343,6 +367,8 @@ def _count(replica: Replica, outcome: Outcome) -> None:
     """Count an outcome other than success. ``PREVENTED`` says nothing about the replica."""
     if outcome in FAILURES:
         replica.failed += 1
+        by = replica.outcomes.failed_by
+        by[outcome.value] = by.get(outcome.value, 0) + 1
         if outcome is Outcome.TRUNCATED:
             replica.outcomes.truncated += 1
     elif outcome is Outcome.CANCELLED:

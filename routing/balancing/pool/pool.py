@@ -52,6 +52,7 @@ from routing.balancing.strategies.base import KeyedStrategy, PrefixStrategy, Pre
 from routing.contract.sketch import bucket_of
 from routing.contract.table import FleetSnapshot, Version
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
+from routing.shared.fleet_totals import FleetTotals, private_totals
 from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
@@ -76,12 +77,13 @@ class Pool:
         staged: bool = False,
         in_slices: bool = False,
         prefixes: PrefixMemory | None = None,
+        totals: FleetTotals | None = None,
     ) -> None:
         """``site``: where the pool's requests come from; empty: it does not matter. ``staged``: the snapshot
         is without its replicas; they come with :meth:`replace`, as if they had been there. ``in_slices``:
         begin() refreshes a large pool in slices, and :meth:`refresh_some` is called each second, for the time
-        without requests. ``prefixes``: the memory of prompts that the host's workers share. Raises ValueError
-        in words when the snapshot cannot be routed from."""
+        without requests. ``prefixes``: the memory of prompts that the host's workers share. ``totals``: where
+        ended requests are counted. Raises ValueError in words when the snapshot cannot be routed from."""
         self._rng = rng or Random()
         self._host_share = quota_share or QuotaShare()
         self._shared = shared
@@ -90,6 +92,8 @@ class Pool:
 
         self.counters = FleetCounters(name=snapshot.name)
         """The proxy counts here; :meth:`report` adds the rest."""
+        self.totals = private_totals() if totals is None else totals
+        """It counts there too, when a request has ended."""
         self.speed = FleetSpeed()
         self._predictions = self.speed.predictions
         self._learning = None if shared is None else SharedLearning(snapshot.name, shared)
@@ -229,6 +233,7 @@ class Pool:
         self._prefix_columns.share(terms, len(snapshot.replicas))
         self._follow(terms)
         self.seconds.follow(snapshot.policy)
+        self.totals.follow(snapshot.policy.slo)
         self.budget.share = snapshot.policy.retries.budget_percent / 100
         self.budget.fallback_share = snapshot.policy.fallback_budget_percent / 100
         self._outlier_detector.policy = snapshot.policy
@@ -662,6 +667,7 @@ class Pool:
         self.counters.applied = str(self.version)
         self.counters.refused = refused
         self.counters.first_token_limit_s = self.seconds.usual_limit_s
+        self.counters.ended = self.totals.report()
         fill_fleet_counters(self.counters, self.speed, self.strategy, self._factors is not None, now)
         if replicas is None:
             replicas = [replica_counters(replica, self.speed, now) for replica in self.reported]

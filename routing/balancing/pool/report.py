@@ -65,6 +65,7 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
     ``speed``: what its fleet has learned."""
     state = replica.ejection
     moves = replica.moves
+    streams = replica.streams
     learned = bool(replica.speed.units or replica.speed.peer_units)
     return ReplicaCounters(
         uid=replica.uid,
@@ -76,6 +77,7 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
         work=replica.work,
         seconds_per_work=replica.seconds_per_work if learned else None,
         learned=scale_of(speed, replica, now),
+        input_tokens=replica.input_tokens,
         output_tokens=replica.output_tokens,
         ejected_for_s=max(0.0, state.until - now) if state.until else None,
         ejection_reason=state.reason,
@@ -93,6 +95,8 @@ def replica_counters(replica: Replica, speed: FleetSpeed, now: float) -> Replica
         elsewhere=replica.external_load,
         latency=replica.latency,
         first_byte=replica.first_byte,
+        first_token={} if streams is None else streams.first_token,
+        between_tokens={} if streams is None else streams.between_tokens,
         **replica.outcomes.counts(),
     )
 

@@ -485,6 +485,8 @@ class SlowPath:
         if retried and tried:
             words = f"every eligible replica of fleet {fleet}{that_serves} was tried"
             return Rejection("no_other_replica", words, None)
-        if fleet_warmup.is_cold(listed):
+        # A fleet that has none at all may be about to get its first: then holding is what its policy says.
+        is_empty = subset is None and not listed and self.terms.policy.queue.cold == "hold"
+        if is_empty or fleet_warmup.is_cold(listed):
             return fleet_warmup.rejection(message, listed, self.terms.policy.queue, now)
         return Rejection("no_replica", message, RETRY_AFTER_S if listed else None)

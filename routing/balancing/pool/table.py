@@ -26,6 +26,7 @@ from routing.contract.table import FleetSnapshot, Manifest, Version
 from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.quota_share import QuotaShare
 from routing.shared.shm_counters import SharedCounters
+from routing.shared.totals_block import TotalsBlock
 
 
 class TableRefused(Exception):
@@ -72,6 +73,9 @@ class Table:
         self.prefixes: PrefixMemory | None = None
         """The memory of prompts that the host's workers share, for pools that are made from now on; ``None``:
         each pool has its own."""
+        self.totals: TotalsBlock | None = None
+        """Where ended requests are counted so that they outlive the worker, for pools that are made from now
+        on; ``None``: they do not."""
         self.manifest = Manifest(epoch=0, version=0)
         self.fleets: dict[str, Pool] = {}
         self.by_name: dict[str, Pool] = {}
@@ -256,6 +260,7 @@ class Table:
             staged,
             self._in_slices,
             self.prefixes,
+            None if self.totals is None else self.totals.fleet(snapshot.name),
         )
 
     def _unstage(self, name: str) -> None:

@@ -5,7 +5,7 @@ Written by :mod:`routing.balancing.attempt.attempt`; read by the report alone.
 
 from typing import Any
 
-from routing.balancing.replica.untracked import Untracked
+from routing.balancing.replica.untracked import Untracked, own
 
 
 class OutcomeTotals(Untracked):
@@ -17,6 +17,8 @@ class OutcomeTotals(Untracked):
     without_result: int = 0
     truncated: int = 0
     beaten: int = 0
+    failed_by: dict[str, int] = own(dict)
+    """Failures by outcome."""
 
     def counts(self) -> dict[str, Any]:
         """By name, as :class:`routing.contract.telemetry.ReplicaCounters` has them."""

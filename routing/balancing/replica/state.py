@@ -7,7 +7,7 @@ objects, in the modules beside this one.
 Who sets the fields of :class:`Replica` (a test compares this list with the code):
 
 - ``attempt.attempt``: in_flight, work, load, load_work, awaited_since, last_heard_at, stall_exempt, picked,
-  succeeded, failed, output_tokens, told_at
+  succeeded, failed, output_tokens, input_tokens, streams, told_at
 - ``attempt.tunnel``, an attempt without a response: picked, stall_exempt
 - ``replica.sibling_load``: peer_in_flight, peer_load, peer_load_work, queued, queued_work, external_load,
   external_load_work, and with these load, load_work
@@ -51,6 +51,7 @@ from routing.balancing.replica.outlier_state import (
     FailureLoad,
     SlowStartState,
 )
+from routing.balancing.replica.stream_times import StreamTimes
 from routing.balancing.replica.upstream_address import UpstreamAddress, UpstreamSecurity
 from routing.contract.table import ReplicaSpec, Tls
 from routing.shared.shm_counters import CounterCells
@@ -110,6 +111,7 @@ class Replica:
         "favour",
         "first_byte",
         "in_flight",
+        "input_tokens",
         "inspected",
         "last_heard_at",
         "latency",
@@ -143,6 +145,7 @@ class Replica:
         "speed",
         "speed_by_load",
         "stall_exempt",
+        "streams",
         "succeeded",
         "told_at",
         "uid",
@@ -265,6 +268,10 @@ class Replica:
         self.succeeded = 0
         self.failed = 0
         self.output_tokens = 0
+        self.input_tokens = 0
+        """Of prompts."""
+        self.streams: StreamTimes | None = None
+        """``None``: no answer of it was streamed yet."""
         self.latency: dict[int, int] = {}
         """Sketch of response times: requests by bucket (:mod:`routing.contract.sketch`)."""
         self.first_byte: dict[int, int] = {}

@@ -39,6 +39,7 @@ from routing.contract.policy import (
     Policy,
     Queue,
     Retries,
+    Scaling,
     Slo,
     Timeouts,
 )
@@ -50,6 +51,7 @@ from routing.contract.policy_rules import (
     POLICY,
     QUEUE,
     RETRIES,
+    SCALING,
     SLO,
     TIMEOUTS,
 )
@@ -75,6 +77,7 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "queue": (QUEUE, Queue),
     "locality": (LOCALITY, Locality),
     "slo": (SLO, Slo),
+    "scaling": (SCALING, Scaling),
     "probe": (PROBE, Probe),
     "tls": (TLS, Tls),
 }

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
+from routing.contract.ended_requests import EndedRequests
 from routing.contract.load_report import younger
 from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
+from routing.shared.totals_block import TotalsBlock
 
 FLEET_COUNTERS = (
     "requests",
@@ -49,6 +51,7 @@ REPLICA_COUNTERS = (
     "beaten",
     "cancelled",
     "ejections",
+    "input_tokens",
     "output_tokens",
     "reports_refused",
 )
@@ -74,7 +77,9 @@ class _Add(Protocol[_Added]):
 class RetiredCounters:
     """Counters of workers that have ended, kept so that the proxy's counters only grow."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: TotalsBlock | None = None) -> None:
+        """``block``: where the workers count ended requests; they never go from there."""
+        self._block = block
         self.fleets: dict[str, FleetCounters] = {}
         self.rejected = 0
         self.refused_clients = 0
@@ -87,6 +92,11 @@ class RetiredCounters:
         """By accelerator."""
         self.keys: dict[str, KeyCounters] = {}
         """By the client keys' ids."""
+
+    def ended(self, fleet: FleetCounters) -> EndedRequests | None:
+        """The exact totals of a fleet. ``fleet``: what workers have reported of it, added up."""
+        found = None if self._block is None else self._block.ended(fleet.name)
+        return fleet.ended if found is None else found
 
     def retire(self, report: WorkerReport) -> None:
         """Add the last report of a worker that has ended. Its requests in flight ended with it."""
@@ -108,7 +118,12 @@ class RetiredCounters:
 def aggregate_fleets(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[FleetCounters]:
     """Sums for each fleet that some live worker still has, sorted by name."""
     live = ((fleet.name, fleet) for report in reports for fleet in report.fleets)
-    return _merged(live, totals.fleets, lambda name: FleetCounters(name=name), _add_fleet)
+    merged = _merged(live, totals.fleets, lambda name: FleetCounters(name=name), _add_fleet)
+    for fleet in merged:
+        fleet.ended = ended = totals.ended(fleet)
+        if ended is not None:
+            fleet.errors, fleet.retries = ended.error_count, ended.retries
+    return merged
 
 
 def aggregate_keys(totals: RetiredCounters, reports: Iterable[WorkerReport]) -> list[KeyCounters]:
@@ -154,7 +169,11 @@ def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None
         to: _added(into.fallbacks.get(to, {}), fleet.fallbacks.get(to, {}))
         for to in into.fallbacks | fleet.fallbacks
     }
+    if live and fleet.ended is not None:
+        into.ended = fleet.ended if into.ended is None else into.ended.plus(fleet.ended)
     into.latency = _added(into.latency, fleet.latency)
+    into.first_token = _added(into.first_token, fleet.first_token)
+    into.between_tokens = _added(into.between_tokens, fleet.between_tokens)
     into.waited = _added(into.waited, fleet.waited)
     into.prediction_error = _added(into.prediction_error, fleet.prediction_error)
     into.first_token_prediction_error = _added(
@@ -176,6 +195,7 @@ def _add_fleet(into: FleetCounters, fleet: FleetCounters, *, live: bool) -> None
 def _add_replica(into: ReplicaCounters, replica: ReplicaCounters, *, live: bool) -> None:
     for field in REPLICA_COUNTERS:
         setattr(into, field, getattr(into, field) + getattr(replica, field))
+    into.failed_by = _added(into.failed_by, replica.failed_by)
     if live:
         into.in_flight += replica.in_flight
         into.work += replica.work

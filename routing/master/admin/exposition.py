@@ -1,6 +1,6 @@
 """Prometheus text exposition format."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from routing.contract.sketch import value_of
 
@@ -24,12 +24,16 @@ class Exposition:
             self._lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *lines]
 
     def histogram(
-        self, name: str, help_text: str, samples: Iterable[tuple[LabelPairs, Mapping[int, int]]]
+        self,
+        name: str,
+        help_text: str,
+        samples: Iterable[tuple[LabelPairs, Mapping[int, int]]],
+        bounds_s: Sequence[float] = BUCKETS_S,
     ) -> None:
         """Cumulative buckets from sketches; the sum is the sketch's, within 2 %."""
         lines: list[str] = []
         for labels, counts in samples:
-            for bound in BUCKETS_S:
+            for bound in bounds_s:
                 below = sum(count for bucket, count in counts.items() if value_of(bucket) <= bound)
                 lines.append(f"{name}_bucket{_labels((*labels, ('le', _number(bound))))} {below}")
             total = sum(counts.values())

@@ -24,6 +24,7 @@ from routing.master.admin.aggregate import (
 )
 from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
+from routing.master.admin.ended_metrics import ended_metrics, failed_by_metrics
 from routing.master.admin.exposition import Exposition, LabelPairs
 from routing.master.admin.key_status import key_metrics
 from routing.master.admin.kv_event_status import KvEventStatus, kv_event_metrics
@@ -70,6 +71,7 @@ _HELP = {
     "where other replicas answer.",
     "truncated": "Failed attempts with a stream that ended before its answer did, though well in HTTP.",
     "beaten": "Attempts given up because a second replica was asked as well and has answered first.",
+    "input_tokens": "Tokens of prompts, as responses report them, or as estimated.",
     "output_tokens": "Tokens in responses, as far as they could be counted.",
     "reports_refused": "Responses with an invalid load report.",
     "ejections": "Ejections of the replica.",
@@ -145,6 +147,7 @@ def render(
         certificate_metrics(out, certificate)
     fleets = aggregate_fleets(totals, reports)
     _fleet_metrics(out, fleets)
+    ended_metrics(out, fleets)
     prediction_metrics(out, fleets)
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
@@ -292,6 +295,7 @@ def _fleet_metrics(out: Exposition, fleets: list[FleetCounters]) -> None:
     for field in REPLICA_COUNTERS:
         samples = [(labels, getattr(replica, field)) for labels, replica in replicas]
         out.family(f"switchyard_replica_{field}_total", "counter", _HELP[field], samples)
+    failed_by_metrics(out, replicas)
     load = [(labels, replica.in_flight) for labels, replica in replicas]
     out.family("switchyard_replica_in_flight", "gauge", "Attempts in flight at the replica.", load)
     work = [(labels, round(replica.work, 6)) for labels, replica in replicas]

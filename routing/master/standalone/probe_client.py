@@ -3,12 +3,15 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import httptools
 
 from routing.contract import address_policy
 from routing.contract.addresses import BaseUrl
+from routing.contract.inference_probe import MAX_ANSWER_BYTES, conclude_with
 from routing.contract.probe_presets import Checks, ProbeKind, ProbeRequest, conclude
 from routing.contract.probe_result import MAX_BODY_BYTES, ProbeResult, down, result_of_error
 from routing.contract.table import Tls
@@ -49,27 +52,48 @@ class _TlsVerificationFailed(Exception):
     """Certificate verification failed; the text says why."""
 
 
-async def probe(checks: Checks, target: ProbeTarget, has_passed: bool) -> ProbeResult:
+async def probe(
+    checks: Checks, target: ProbeTarget, has_passed: bool, with_inference: bool = False
+) -> ProbeResult:
     """One round of probes of a replica. Never raises because of what the replica does."""
     kind = checks.first(has_passed)
     result = await _ask(checks, kind, target)
     if checks.needs_liveness(kind, result):
         result = conclude(result, await _ask(checks, "liveness", target))
+    if result.passed and with_inference:
+        result = conclude_with(result, await _ask_inference(checks, target))
     return result
 
 
 async def _ask(checks: Checks, kind: ProbeKind, target: ProbeTarget) -> ProbeResult:
+    request = checks.requests[kind]
+    return await _judged(target, request, MAX_BODY_BYTES, checks.timeout_s, partial(checks.judge, kind))
+
+
+async def _ask_inference(checks: Checks, target: ProbeTarget) -> ProbeResult:
+    assert checks.inference is not None
+    limit_s = checks.probe.inference_timeout_s
+    return await _judged(target, checks.inference, MAX_ANSWER_BYTES, limit_s, checks.judge_inference)
+
+
+async def _judged(
+    target: ProbeTarget,
+    request: ProbeRequest,
+    most_bytes: int,
+    limit_s: float,
+    judge: Callable[[int, bytes], ProbeResult],
+) -> ProbeResult:
     try:
-        async with asyncio.timeout(checks.timeout_s):
-            status, body = await _exchange(target, checks.requests[kind])
+        async with asyncio.timeout(limit_s):
+            status, body = await _exchange(target, request, most_bytes)
     except (_TlsVerificationFailed, CaBundleError, CredentialError) as error:
         return down(str(error))
     except (OSError, EOFError, httptools.HttpParserError) as error:
-        return result_of_error(error, checks.timeout_s)
-    return checks.judge(kind, status, body)
+        return result_of_error(error, limit_s)
+    return judge(status, body)
 
 
-async def _exchange(target: ProbeTarget, request: ProbeRequest) -> tuple[int, bytes]:
+async def _exchange(target: ProbeTarget, request: ProbeRequest, most_bytes: int) -> tuple[int, bytes]:
     """Status, and as much of the body as a result needs. The token is redacted from the body of an error.
 
     Raises _TlsVerificationFailed, CaBundleError, CredentialError, OSError, EOFError, HttpParserError.
@@ -78,7 +102,7 @@ async def _exchange(target: ProbeTarget, request: ProbeRequest) -> tuple[int, by
     reader, writer = await _connect(target)
     try:
         writer.write(_encode(target.url, request, bearer))
-        answer = _ProbeResponse(is_head=request.method == "HEAD")
+        answer = _ProbeResponse(most_bytes, is_head=request.method == "HEAD")
         while not answer.complete:
             data = await reader.read(_READ_BYTES)
             if not data:
@@ -131,7 +155,8 @@ def _encode(url: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:
 class _ProbeResponse:
     """Collects one response."""
 
-    def __init__(self, *, is_head: bool) -> None:
+    def __init__(self, most_bytes: int, *, is_head: bool) -> None:
+        self._most_bytes = most_bytes
         self.status = 0
         self.body = b""
         self.complete = False
@@ -154,7 +179,7 @@ class _ProbeResponse:
 
     def on_body(self, data: bytes) -> None:
         self.body += data
-        self.complete |= len(self.body) >= MAX_BODY_BYTES
+        self.complete |= len(self.body) >= self._most_bytes
 
     def on_message_complete(self) -> None:
         self.complete |= bool(self.status)

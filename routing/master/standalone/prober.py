@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from routing.contract import health, startup
 from routing.contract.addresses import parse_base_url
+from routing.contract.flap_damping import NEVER_LOST, FlapPenalty, is_short, passes_needed
+from routing.contract.inference_probe import is_due
 from routing.contract.probe import Probe
 from routing.contract.probe_presets import checks_of
 from routing.contract.probe_result import ProbeResult
@@ -136,12 +138,14 @@ class Prober:
         before = self.status(target.uid)
         state, counters, has_passed = before.health, health.Counters(), before.has_passed
         start, startup_s = _StartupTimer(settings.startup_budget_s, began), before.startup_s
-        said = ""
+        said, lost = "", NEVER_LOST
         host = self._names.name(parse_base_url(target.url).host)
         while True:
             started = time.monotonic()
             probe_target = self._probe_target(target, host)
-            result = await probe(checks, probe_target, has_passed)
+            settled = state == "ready" and not counters.falls
+            with_inference = is_due(settings, target.uid, settled=settled, now_s=time.time())
+            result = await probe(checks, probe_target, has_passed, with_inference)
             now = time.monotonic()
             step = health.next_health(
                 state,
@@ -151,7 +155,10 @@ class Prober:
                 has_passed=has_passed,
                 in_startup_budget=now - began < settings.startup_budget_s,
                 answering=now - self._answered_at.get(target.uid, -ANSWERED_LATELY_S) < ANSWERED_LATELY_S,
+                rise=self._rise(target, settings, lost, now),
             )
+            if state == "ready" != step.state:
+                lost = lost.lost(now)
             took_s = start.took_s(state, step.state, result, now)
             startup_s = startup_s if took_s is None else took_s
             if step.changed:
@@ -168,6 +175,14 @@ class Prober:
                 self._changed()
             pause_s = settings.period_s * self._rng.uniform(0.9, 1.1) - (time.monotonic() - started)
             await asyncio.sleep(max(0.0, pause_s))
+
+    def _rise(self, target: ProbedReplica, settings: Probe, lost: FlapPenalty, now: float) -> int:
+        """Passes in a row that it needs to be ready again."""
+        needed = passes_needed(settings, lost, now)
+        if needed == settings.rise:
+            return needed
+        fleet = [self.status(one.uid).health for one in self._tasks if one.fleet == target.fleet]
+        return settings.rise if is_short(fleet.count("ready"), len(fleet)) else needed
 
     def _probe_target(self, target: ProbedReplica, host: ResolvedName | None) -> ProbeTarget:
         return ProbeTarget(

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
+from routing.balancing.pool.pool import Pool
 from routing.contract.policy import FallbackCause
 from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
 from routing.proxy.errors import LocalReply, RoutingError
-from routing.proxy.exchange import router, sticky_errors
+from routing.proxy.exchange import router, sticky_errors, token_measures
 from routing.proxy.exchange.model_list import known_names, model_list_reply
 from routing.proxy.exchange.route import LOCAL, RequestRoute
 from routing.proxy.exchange.server_replies import ServerReply, fleet_reply, server_reply
@@ -34,10 +35,11 @@ def record_completion(
     failed: bool = False,
     now: float = 0.0,
     code: str = "",
+    status: int = 200,
 ) -> None:
     """Count and log the end of an exchange. Called once, right before ``client.finish`` or ``client.abort``.
     ``answered``: it counts as a response of the fleet. ``failed``: with an error that was not the client's.
-    ``code``: of the proxy's own error."""
+    ``code``: of the proxy's own error. ``status``: of the response."""
     router.release_budget(exchange)
     if exchange.quota is not None:
         _settle_quota(exchange)
@@ -50,10 +52,31 @@ def record_completion(
         if answered:
             counters.answered += 1
             pool.observe(now - exchange.started)
-        if failed:
-            counters.errors += 1
+        _count_ended(exchange, pool, answered, failed, now, code, status)
     if exchange.record is not None:
         exchange.record.completed(ending, code)
+
+
+def _count_ended(
+    exchange: ExchangeState, pool: Pool, answered: bool, failed: bool, now: float, code: str, status: int
+) -> None:
+    response, totals = exchange.streaming_response, pool.totals
+    prompt, output = (0, 0) if response is None else token_measures.used_by(exchange, response)
+    if not failed and status < 400 and (answered or (response is not None and response.is_tunnel)):
+        totals.served(now - exchange.started if answered else 0.0, prompt, output)
+        return
+    if prompt or output:
+        totals.used(prompt, output)
+    if failed:
+        pool.counters.errors += 1
+        if code:
+            totals.failed(code)
+        else:
+            totals.failed_at_replica(status)
+    elif answered:
+        totals.client_error()
+    else:
+        totals.dropped()
 
 
 def _settle_quota(exchange: ExchangeState) -> None:
@@ -107,7 +130,13 @@ def send_local_reply(exchange: ExchangeState, failure: LocalReply) -> None:
     )
     now = monotonic()
     record_completion(
-        exchange, "error", answered=failure.is_answer, failed=failure.is_error, now=now, code=failure.code
+        exchange,
+        "error",
+        answered=failure.is_answer,
+        failed=failure.is_error,
+        now=now,
+        code=failure.code,
+        status=failure.status,
     )
     client.finish(now, keep)
 

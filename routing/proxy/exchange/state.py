@@ -30,6 +30,7 @@ needed_adapters        named_adapters
 held_beginning         held
 upstream_exchange      attempt, cancel_connecting, extra_attempts, fallen, informed, never_sent, pool,
                        progressed_at, repeatable, retry_fields, second, streaming_response, tried, upstream
+token_measures         first_token_at
 second_attempt         second_timer, second_noted, second_silent
 state                  waiting
 authenticated_exchange quota
@@ -38,7 +39,7 @@ access_record          record
 
 What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
 :class:`routing.proxy.exchange.exchange.Exchange` sets the first value of all of them but ``fallen``,
-``informed``, ``key``, ``named_adapters`` and those of ``second_attempt``.
+``first_token_at``, ``informed``, ``key``, ``named_adapters`` and those of ``second_attempt``.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ class ExchangeState:
         "client",
         "extra_attempts",
         "fallen",
+        "first_token_at",
         "head",
         "held",
         "informed",
@@ -249,6 +251,9 @@ class ExchangeState:
     fallen: FallenBack
     """Unset until another fleet than the one that was asked serves the request. Read :attr:`fallen_back`."""
 
+    first_token_at: float
+    """Unset until the first content of a streamed answer has come. Read :attr:`first_token_came_at`."""
+
     informed: bool
     """Unset until the client has had an informational response. Read :attr:`was_informed`."""
 
@@ -282,6 +287,11 @@ class ExchangeState:
     def estimated_work(self) -> float:
         """The proxy's own estimate of the request's work, whatever its client has stated."""
         return self.work if self.own_work is None else self.own_work
+
+    @property
+    def first_token_came_at(self) -> float:
+        """When the first content of a streamed answer came; 0: none has."""
+        return getattr(self, "first_token_at", 0.0)
 
     @property
     def was_informed(self) -> bool:

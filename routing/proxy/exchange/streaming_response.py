@@ -33,11 +33,13 @@ class StreamingResponse:
         "ends_with_connection",
         "failed",
         "is_cut",
+        "is_events",
         "keep",
         "outcome",
         "passes_chunks",
         "sent",
         "start",
+        "status",
         "uncounted_chunks",
         "watched",
     )
@@ -63,6 +65,7 @@ class StreamingResponse:
         self.ends_with_connection = without_length and not self.chunks
         self.keep = keep and not self.ends_with_connection
         self.outcome = outcome
+        self.status = head.status
         self.failed = head.status >= 500
         self.continued = 0
         """How often another replica went on with it."""
@@ -71,14 +74,15 @@ class StreamingResponse:
         self.ending = (_CHUNKED if self.chunks else b"") + (b"" if self.keep else _CLOSE) + _END
         """The last fields of the head."""
         self._tokens: openai.StreamTokenCounter | openai.TailTokenCounter | None = None
+        self.is_events = events = b"text/event-stream" in head.block
+        """Whether it is a stream of events."""
         self.sent: SentTail | None = None
         """The tail of an event stream whose end is known; ``None``: it is none."""
         if protocol == "openai":
-            events = b"text/event-stream" in head.block
             self._tokens = openai.StreamTokenCounter() if events else openai.TailTokenCounter()
             if events:
                 self.sent = tail_of(mark, protocol, head.status, head.block, self.chunks)
-        elif protocol == "open-inference" and b"text/event-stream" in head.block:
+        elif protocol == "open-inference" and events:
             self._tokens = openai.StreamTokenCounter(closing=0)
         self.start: StreamStart | None = None
         """Reads a stream that has no content yet; ``None``: it has, or it is no stream of a known call."""

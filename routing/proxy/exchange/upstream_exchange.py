@@ -40,6 +40,7 @@ from routing.proxy.exchange import (
     queued_request,
     router,
     timeouts,
+    token_measures,
     tunnel,
 )
 from routing.proxy.exchange.continuation import seam
@@ -141,6 +142,7 @@ class UpstreamExchange(AttemptOwner):
         if failure is not None:
             self.extra_attempts += 1
             pool.counters.retries += 1
+            pool.totals.retried()
             self.retry_fields = add_retry_fields(self.retry_fields, failure.code)
         self.attempt = attempt
         self.progressed_at = now
@@ -297,11 +299,27 @@ class UpstreamExchange(AttemptOwner):
             keep = self.head.keep_alive and client.may_keep_alive(True)
             router.release_budget(self)
         ending = _KEEPS if keep else _CLOSES
-        if head.unusual:
+        usage = openai.usage_of(body)
+        prompt = output = 0
+        if usage is not None:
+            output, both = usage
+            prompt = both - output
+            if output and not prompt:
+                prompt = token_measures.estimated_prompt(self)
+        # Before the write: what a client has an answer to is counted, even if the worker is killed then.
+        totals = pool.totals
+        if not head.unusual:
+            totals.served(now - self.started, prompt, output)
+        else:
             if head.status >= 400:
                 outcome = outcome_of(head)
             if head.status >= 500:
                 pool.counters.errors += 1
+                totals.failed_at_replica(head.status)
+            elif head.status >= 400:
+                totals.client_error()
+            else:
+                totals.served(now - self.started, prompt, output)
             if head.chunked and self.head.method != b"HEAD":
                 # It came in chunks, but as a whole, so its length is known.
                 ending = b"\r\nContent-Length: %d%b" % (len(body), ending)
@@ -312,8 +330,11 @@ class UpstreamExchange(AttemptOwner):
         ours, request_id, retries = endpoint.response_fields, self.request_id, self.retry_fields
         client.write(b"".join((head.block, ours, request_id, retries, ending, body)))
         self.attempt = None
-        usage = openai.usage_of(body)
-        bucket = attempt.settle(outcome, now, 0 if usage is None else usage[0], at_once=True)
+        if self.stream and outcome is _SUCCESS:
+            token_measures.first_token(self, attempt, now)
+        if prompt:
+            attempt.prompt_read(prompt)
+        bucket = attempt.settle(outcome, now, output, at_once=True)
         if self.quota is not None:
             self.settle_quota_from_body(head, body, usage)
         # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
@@ -352,6 +373,8 @@ class UpstreamExchange(AttemptOwner):
             response = StreamingResponse(head, outcome, self.head.minor, keep, pool.protocol, mark)
         response.start = start
         self.streaming_response = response
+        if start is None and response.is_events and head.status < 400:
+            token_measures.first_token(self, attempt, now)
         if attempt.replica.inspected:
             answer_check.watch(self, head, response, now)
         if body:
@@ -388,6 +411,7 @@ class UpstreamExchange(AttemptOwner):
         if response.start is not None:
             if response.tells(piece):
                 self._content_begins(attempt, now)
+                token_measures.first_token(self, attempt, now)
         elif complete or response.tells(piece):
             self.progressed_at = now
         if complete:
@@ -410,8 +434,15 @@ class UpstreamExchange(AttemptOwner):
             tokens, outcome = response.tokens(), response.outcome
             if response.watched is not None:
                 outcome = answer_check.outcome_of_stream(self, attempt, response.watched, now)
+            prompt = response.prompt_tokens()
+            if prompt:
+                attempt.prompt_read(prompt)
+            if outcome is _SUCCESS:
+                token_measures.answer_ended(self, response, attempt, now)
             attempt.settle(outcome, now, tokens)
-            local_reply.record_completion(self, "answered", answered=True, failed=response.failed, now=now)
+            local_reply.record_completion(
+                self, "answered", answered=True, failed=response.failed, now=now, status=response.status
+            )
             # The head that was sent has decided whether the connection is kept. Without "close" in it the
             # client may be sending the next request already, also while the proxy drains.
             client.finish(now, response.keep and client.request_is_complete)
@@ -645,6 +676,7 @@ class UpstreamExchange(AttemptOwner):
         response = self.streaming_response
         assert response is not None
         self.client.write((encode_chunk(events) if events else b"") + LAST_CHUNK)
+        token_measures.answer_ended(self, response, None, now)
         local_reply.record_completion(self, "answered", answered=True, now=now)
         self.client.finish(now, response.keep and self.client.request_is_complete)
 

@@ -87,7 +87,8 @@ class Reporter:
         now = time.monotonic()
         known_at = self._link.confirmed_at
         clients = self._proxy.connection_limit
-        prefixes = self._applier.table.prefixes
+        table = self._applier.table
+        prefixes = table.prefixes
         news = _NO_NEWS if prefixes is None else prefixes.news
         return WorkerReport(
             worker=self._worker,
@@ -124,6 +125,7 @@ class Reporter:
             prefixes_applied=news.applied,
             prefixes_left_out=news.left_out,
             prefix_messages_refused=news.refused,
+            totals="" if table.totals is None else table.totals.identity,
             fleets=fleets,
             keys=self._proxy.key_quotas.report(),
             accelerators=self._applier.table.memory.counters(),

@@ -34,7 +34,7 @@ def test_values_of_each_metric_with_their_times(api: Api, llm: str, redis_client
         "values": {"rps": [5.0, 6.0], "p99_s": [None, 0.25], "output_tokens_per_s": [30.0, 30.0]},
     }
     everything = api.get("/fleets/llm/history").json()["values"]
-    assert everything.keys() == set(Point.__struct_fields__) - {"at"}
+    assert everything.keys() == set(Point.__struct_fields__) - {"at", "error_reasons"}
 
 
 def test_since_leaves_out_what_is_older_and_picks_the_step(api: Api, llm: str, redis_client: Any) -> None:

@@ -1,5 +1,6 @@
 """The OpenAPI document is valid, says what may be sent, and every answer has the shape it promises."""
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,9 +13,13 @@ from drf_spectacular.validation import validate_schema
 from controlplane.alerts.destinations import DESTINATION
 from controlplane.alerts.rule_book import THRESHOLD
 from controlplane.alerts.silences import SILENCE
+from controlplane.discovery import last_lists
+from controlplane.discovery.last_lists import LastList
+from controlplane.models import DiscoverySource, Replica, ReplicaOwner
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN
+from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
 from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
@@ -82,6 +87,8 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/policy", "patch", POLICY, set()),
         ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
         ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
+        ("/fleets/{fleet}/sources", "post", SOURCE, set()),
+        ("/fleets/{fleet}/sources/{source}", "patch", SOURCE, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
         ("/accelerators", "post", ACCELERATOR, set()),
         ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
@@ -122,6 +129,13 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.patch("/fleets/llm/replicas/a", drain), "/fleets/{fleet}/replicas/{replica}", "patch")
     check(api.post("/drains", {"accelerator": "node1/gpu0", "move": True}), "/drains", "post")
     check(api.post("/trial-probes", {"url": "http://127.0.0.1:9"}), "/trial-probes", "post")
+    source = {"name": "pods", "file": {"path": "llm.yaml"}, "replica": {"site": "east"}}
+    check(api.post("/fleets/llm/sources", source), "/fleets/{fleet}/sources", "post")
+    ReplicaOwner.objects.create(replica=Replica.objects.get(name="b"), source=DiscoverySource.objects.get())
+    last = LastList(at=time.time(), took_s=0.1, entries=1, left_alone=["a"], refused={"b": "no"})
+    last_lists.store(redis_client, str(DiscoverySource.objects.get().uid), last)
+    later = {"resync_s": 5}
+    check(api.patch("/fleets/llm/sources/pods", later), "/fleets/{fleet}/sources/{source}", "patch")
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
@@ -146,6 +160,7 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
         template = path.removeprefix("/api/v1")
         names = {"fleet": "llm", "replica": "a", "name": named.get(template, "h100"), "key": key, "number": 1}
         names["silence"] = silenced.json()["id"]
+        names["source"] = "pods"
         names["accelerator"] = "node1/gpu0"
         query = "?host=node1" if template == "/drains" else ""
         answer = api.get(template.format(**names) + query)

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.documented_metrics import ROLES, Row, of_proxy, of_role, on_page
+from routing.contract.ended_requests import ERROR_REASONS
+from tests.documented_metrics import PAGE, ROLES, Row, of_proxy, of_role, on_page
 
 BASE_UNITS = ("seconds", "bytes")
 OTHER_UNITS = re.compile(r"_(ms|milliseconds|minutes|hours|kb|mb|kilobytes|megabytes|percent|ratio100)(_|$)")
@@ -35,3 +36,9 @@ def check_name(row: Row) -> None:
         assert stem.endswith(BASE_UNITS), row
     assert row.words.endswith("."), row
     assert row.kind != "histogram" or "replica" not in row.labels, row
+
+
+def test_the_page_has_each_reason_of_an_error() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", PAGE.read_text(), re.M))
+    assert rows.pop("reason") == "an error because"
+    assert rows == ERROR_REASONS

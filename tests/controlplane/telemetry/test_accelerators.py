@@ -5,7 +5,8 @@ import pytest
 from controlplane.services import accelerators, fleets
 from controlplane.telemetry import db_snapshot, frame_builder
 from controlplane.telemetry.frames import WINDOW_S, AcceleratorLive, OverviewFrame, ReplicaLive
-from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import Merged
 from routing.contract.telemetry import AcceleratorCounters, WorkerReport
 from tests.controlplane.telemetry.reports import report
 

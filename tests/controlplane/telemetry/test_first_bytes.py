@@ -3,7 +3,8 @@
 import pytest
 
 from controlplane.telemetry.frames import WINDOW_S
-from controlplane.telemetry.merge import FirstByteNumbers, MergeState, ReceivedReport, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.token_windows import Percentiles
 from routing.contract.sketch import quantile
 from routing.contract.telemetry import FleetCounters, WorkerReport
 from tests.controlplane.telemetry.reports import fleet, replica, report, sketch_of
@@ -26,7 +27,7 @@ def test_percentiles_are_those_of_all_workers_and_replicas_together() -> None:
     did = zip(NAMES, (seen(SLOW), seen(FAST, uid="u2")), strict=True)
     merged = merge(state, heard(*(report(name, sequence=6, fleets=[each]) for name, each in did)), 1.0)
     together = sketch_of(SLOW + FAST)
-    expected = FirstByteNumbers(quantile(together, 0.5), quantile(together, 0.95), quantile(together, 0.99))
+    expected = Percentiles(quantile(together, 0.5), quantile(together, 0.95), quantile(together, 0.99))
     assert merged.fleets["digits"].first_byte == merged.total.first_byte == expected
     assert (expected.p50_s, expected.p95_s) == (pytest.approx(0.1, rel=0.02), pytest.approx(2.0, rel=0.02))
 
@@ -37,7 +38,7 @@ def test_only_what_came_within_the_window_is_measured() -> None:
     merged = merge(state, heard(report(sequence=6, fleets=[seen(SLOW + FAST)])), 1.0)
     assert merged.fleets["digits"].first_byte.p99_s == pytest.approx(0.1, rel=0.02)
     quiet = merge(state, heard(report(sequence=16, fleets=[seen(SLOW + FAST)])), 1.0 + WINDOW_S)
-    assert quiet.fleets["digits"].first_byte == quiet.total.first_byte == FirstByteNumbers()
+    assert quiet.fleets["digits"].first_byte == quiet.total.first_byte == Percentiles()
 
 
 def test_tokens_a_second_are_what_workers_counted_between_two_reports() -> None:

@@ -10,8 +10,9 @@ from controlplane.telemetry import db_snapshot, durations, frame_builder, histor
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frames import ColdLive, FleetFrame, Point, ReplicaLive, SiteLive
-from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, ReplicaNumbers, merge
-from controlplane.telemetry.queues import QueueNumbers, missing_replicas
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import Merged, ReplicaNumbers
+from controlplane.telemetry.scaling import Scalers
 from routing.contract.policy import Locality, Queue
 from tests.controlplane.telemetry.reports import applied, fleet, replica, report
 
@@ -432,44 +433,34 @@ def test_what_a_queue_does_is_one_word(counted: dict[str, object], state: str) -
     assert frames.overview.total.waiting == queue.waiting
 
 
-@pytest.mark.parametrize(
-    ("arrivals_per_s", "mean_s", "limits", "short_for_s", "missing"),
-    [
-        (20.0, 0.5, [4], 60.0, 2),  # 10 at one time: 3 replicas of 4
-        (20.0, 0.5, [4, 4], 300.0, 1),
-        (40.0, 0.5, [6, 2, 4], 60.0, 2),
-        (20.0, 0.5, [6, 2, 4], 60.0, 0),  # a burst that is being worked off
-        (20.0, 0.5, [4], 59.0, None),
-        (20.0, None, [4], 60.0, None),
-        (20.0, 0.5, [4, None], 60.0, None),
-        (20.0, 0.5, [], 60.0, None),
-    ],
-)
-def test_how_many_replicas_are_missing_by_littles_law(
-    arrivals_per_s: float,
-    mean_s: float | None,
-    limits: list[int | None],
-    short_for_s: float,
-    missing: int | None,
-) -> None:
-    queue = QueueNumbers(waiting=3, short_for_s=short_for_s)
-    assert missing_replicas(queue, arrivals_per_s, mean_s, limits) == missing
-
-
-def test_a_frame_says_how_many_replicas_are_missing() -> None:
-    """40 requests a second that take 2 s each, in two replicas of 10; the third, with 20, is drained."""
-    state, merged = MergeState(), Merged()
+def test_a_frame_says_how_many_replicas_are_needed() -> None:
+    """40 requests a second that take 2 s each, in two replicas of 10; the third, with 20, is drained. 10 end
+    a second, and a quarter of their places is to be free."""
+    state, scalers = MergeState(), Scalers()
     rows = [row("a", max_concurrency=10), row("b", max_concurrency=10)]
     drained = row("c", max_concurrency=20, admin_state="draining")
+    database = DbSnapshot("1:4", [fleet_row(*rows, drained)])
     for second in range(80):
-        done = replica(20 * second, uid="uid-a", latencies=[2.0] * 20 * second)
-        counted = fleet(40 * second, waiting=9, replicas=[done])
+        done = replica(10 * second, uid="uid-a", latencies=[2.0] * 10 * second)
+        counted = fleet(40 * second, waiting=9, in_flight=29, replicas=[done])
         merged = merge(state, [ReceivedReport(report(sequence=second, fleets=[counted]), 0.1)], float(second))
-    frames = frame_builder.build(
-        DbSnapshot("1:4", [fleet_row(*rows, drained)]), merged, {}, {}, sequence=1, at=1000.0
-    )
-    queue = frames.fleets["digits"].summary.queue
-    assert (queue.short_for_s, queue.missing_replicas) == (78.0, 6)
+        frames = frame_builder.build(database, merged, {}, {}, sequence=1, at=1000.0)
+        scalers.follow(frames, database, merged, float(second))
+    digits = frames.fleets["digits"]
+    assert digits.summary.queue.short_for_s == 78.0
+    signal = digits.scaling
+    assert signal is not None
+    assert signal.replica_per_s == pytest.approx(7.5 / 2.0)
+    assert (signal.taking, signal.desired, digits.summary.desired_replicas) == (2, 11, 11)
+    assert "9 wait" in signal.words
+
+
+def test_without_proxies_no_number_of_replicas_is_made_up() -> None:
+    database = DbSnapshot("1:4", [fleet_row(row("a"))])
+    frames = frame_builder.build(database, Merged(), {}, {}, sequence=1, at=1000.0)
+    Scalers().follow(frames, database, Merged(), 1.0)
+    assert frames.fleets["digits"].scaling is None
+    assert frames.fleets["digits"].summary.desired_replicas is None
 
 
 def test_each_proxy_has_a_queue_of_the_fleets_size() -> None:

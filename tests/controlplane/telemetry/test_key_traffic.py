@@ -6,7 +6,8 @@ import pytest
 
 from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import MINUTE_S, KeyNumbers, at_limit
-from controlplane.telemetry.merge import Merged, MergeState, ReceivedReport, merge
+from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
+from controlplane.telemetry.merged_numbers import Merged
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.telemetry import KeyCounters, WorkerReport
 from tests.controlplane.telemetry.reports import key, report

@@ -1,14 +1,17 @@
 """An overview for who may see some fleets only."""
 
+import re
+
 import msgspec
 
 from controlplane.telemetry.db_snapshot import DbSnapshot
-from controlplane.telemetry.frames import OverviewFrame
+from controlplane.telemetry.frames import OverviewFrame, Point
 from controlplane.telemetry.limited_frames import overview_of
+from routing.contract.ended_requests import EndedRequests
 from tests.controlplane.telemetry.reports import fleet, replica
 from tests.controlplane.telemetry.test_frames import fleet_row, frames_of, row
 
-NOT_OF_SOME = {"p50_s", "p99_s", "first_byte_p50_s", "first_byte_p95_s", "first_byte_p99_s"}
+NOT_OF_SOME = {name for name in Point.__struct_fields__ if re.search(r"p\d\d_s$", name)}
 """Percentiles of several fleets are merged from sketches, which a frame has not."""
 
 
@@ -20,7 +23,8 @@ def overview() -> OverviewFrame:
         in_flight=5,
         waiting=3,
         latencies=[0.1] * 30,
-        replicas=[replica(40, output_tokens=90)],
+        replicas=[replica(40, output_tokens=90, input_tokens=70)],
+        ended=EndedRequests(errors={"timeout": 2}, retries=3),
     )
     return frames_of(rows, counted).overview
 

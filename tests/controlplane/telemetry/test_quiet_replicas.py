@@ -8,7 +8,7 @@ from controlplane.probes.last_results import UnopenedResults, encode
 from controlplane.telemetry import db_snapshot, frame_builder
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frames import ReplicaLive
-from controlplane.telemetry.merge import FleetNumbers, Merged, ReplicaNumbers
+from controlplane.telemetry.merged_numbers import FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 
 NOW = 1_800_000_000.0

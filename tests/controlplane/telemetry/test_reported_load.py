@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry import frame_builder, reported_load
 from controlplane.telemetry.db_snapshot import DbSnapshot
-from controlplane.telemetry.merge import Merged
+from controlplane.telemetry.merged_numbers import Merged
 from routing.contract.load_report import ReportedLoad
 from tests.controlplane.telemetry.test_frames import fleet_row, row
 

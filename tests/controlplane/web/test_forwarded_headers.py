@@ -84,6 +84,7 @@ def test_tls_without_a_named_proxy_is_warned_of() -> None:
 @pytest.fixture(scope="module")
 def site(shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site = Site(tmp_path_factory.mktemp("site"), shared_redis.url)
+    site.environment["DJANGO_SETTINGS_MODULE"] = "tests.controlplane.web.quick_hashes"
     yield site
     site.stop()
 

@@ -530,10 +530,16 @@ class Rig:
         """Nothing is in flight any more: every attempt was settled, every request ended."""
         for pool in self.table.fleets.values():
             assert pool.counters.in_flight == 0, pool
+            assert pool.totals.report().error_count == pool.counters.errors, pool
+            assert pool.totals.report().retries == pool.counters.retries, pool
             for replica in pool.replicas:
                 assert replica.in_flight == 0, replica
                 assert replica.work == 0.0, replica
                 assert replica.memory is None or replica.memory.is_idle, replica
+        pools = self.table.fleets.values()
+        went = sum(sum(causes.values()) for pool in pools for causes in pool.counters.fallbacks.values())
+        begun = sum(pool.counters.requests for pool in pools)
+        assert sum(pool.totals.report().requests for pool in pools) == begun - went, "each ends once"
         for device in self.table.memory.devices.values():
             assert device.leased == 0, device
             assert not device.reserved, device

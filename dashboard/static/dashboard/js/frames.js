@@ -4,11 +4,15 @@
  *
  * @typedef {{at: number, rps: number, p50_s: number | null, p99_s: number | null, errors_per_s: number,
  *   in_flight: number, waiting?: number, first_byte_p50_s?: number | null, first_byte_p95_s?: number | null,
- *   first_byte_p99_s?: number | null, output_tokens_per_s?: number}} Point
+ *   first_byte_p99_s?: number | null, output_tokens_per_s?: number, p95_s?: number | null,
+ *   first_token_p50_s?: number | null, first_token_p95_s?: number | null, first_token_p99_s?: number | null,
+ *   between_tokens_p50_s?: number | null, between_tokens_p95_s?: number | null, between_tokens_p99_s?: number | null,
+ *   queue_p50_s?: number | null, queue_p95_s?: number | null, queue_p99_s?: number | null,
+ *   input_tokens_per_s?: number, retries_per_s?: number, error_reasons?: Record<string, number>}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
- *   p99_s: number | null, short_for_s: number, missing_replicas: number | null}} QueueLive
+ *   p99_s: number | null, short_for_s: number}} QueueLive
  *
  * @typedef {{proxy: string, expires_in_s: number}} DrainedAt
  *
@@ -32,10 +36,15 @@
  *
  * @typedef {{results: Record<string, number>, not_sent: Record<string, number>, limit_s: number | null}} SecondAttemptsLive
  *
+ * @typedef {{desired: number | null, words: string, taking: number, starting: number, arrivals_per_s: number,
+ *   expected_per_s: number, replica_per_s: number | null, used_percent: number | null}} ScalingSignal
+ *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
  *   max_concurrency: number | null, p50_s: number | null, p99_s: number | null, errors_per_s: number,
- *   seconds_per_work: number | null, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
+ *   seconds_per_work: number | null, p95_s: number | null, first_token_p50_s: number | null,
+ *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, between_tokens_p99_s: number | null,
+ *   input_tokens_per_s: number, output_tokens_per_s: number, failures: Record<string, number>, learned: LearnedLive | null, drained_by_hand: DrainedAt[], no_credential: string, locked_out: boolean,
  *   drained_everywhere: boolean, move: boolean, moving: MovingLive | null, memory_short: string, doubt: string, reported: ReportedLive | null,
  *   expected_in_s: number | null}} ReplicaLive
  *
@@ -49,11 +58,13 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number,
- *   output_tokens_per_s: number, in_flight: number,
+ *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, first_token_p50_s: number | null,
+ *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, error_reasons: Record<string, number>,
+ *   in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
  *   fallbacks: FallbackLive[], no_fallback: Record<string, number>, capacity: number | null, replicas: number,
  *   eligible: number, taking: number, covered: boolean, cold: ColdLive | null, states: Record<string, number>,
- *   would_refuse: number | null, unserved_adapters: string[]}} FleetSummary
+ *   would_refuse: number | null, desired_replicas: number | null, unserved_adapters: string[]}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive
@@ -68,7 +79,7 @@
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,
  *   serves: ServesLive | null, predictions: PredictionsLive | null,
- *   second_attempts: SecondAttemptsLive | null}} FleetFrame
+ *   second_attempts: SecondAttemptsLive | null, scaling: ScalingSignal | null}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

@@ -7,7 +7,8 @@ import redis
 from django.db import OperationalError
 
 from controlplane.models import Event
-from controlplane.telemetry.merge import Merged, MergeState, merge
+from controlplane.telemetry.merge import MergeState, merge
+from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.notices import dispatcher, event_log
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover

@@ -72,6 +72,31 @@ async def test_requests_are_held_until_the_first_replica_is_ready(rig: Rig) -> N
         assert (await client.answer()).status == 200
 
 
+async def test_requests_are_held_for_the_first_replica_of_a_fleet_that_has_none(rig: Rig) -> None:
+    replica = await rig.replica()
+    loading(rig, cold="hold")
+    pool = rig.table.fleets["f"]
+    there = pool.snapshot
+    rig.table.apply_snapshot(replace(there, version=there.version + 1, replicas=[]))
+    (client,) = await clients(rig, 1)
+    await lined_up(rig, client, 1, waiting=1)
+    rig.table.apply_snapshot(replace(there, version=there.version + 2))
+    assert not replica.requests
+    ready(rig)
+    assert (await client.answer()).status == 200
+    # Where the policy does not say so, nobody waits for what may never come.
+    rig.table.apply_snapshot(
+        replace(
+            there,
+            version=there.version + 9,
+            replicas=[],
+            policy=replace(there.policy, queue=replace(there.policy.queue, cold="refuse")),
+        )
+    )
+    answer = await client.ask(ask(2))
+    assert (answer.status, code(answer)) == (503, "no_replica")
+
+
 async def test_held_requests_are_not_held_for_ever_nor_without_bound(rig: Rig) -> None:
     await rig.replica()
     loading(rig, cold="hold", cold_timeout_s=0.3, size=1)

@@ -18,6 +18,7 @@ import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
 import { FallbackPanel } from "./fallback_panel.js";
+import { ScalingPanel } from "./scaling_panel.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
 import { Policy } from "./policy.js";
@@ -56,6 +57,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${Banner} status=${staleStatus(feed) ?? status(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
+    ${frame && html`<${ScalingPanel} signal=${frame.scaling} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     ${frame && html`<${FallbackPanel} summary=${frame.summary} />`}

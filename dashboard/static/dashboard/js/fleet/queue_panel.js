@@ -1,9 +1,10 @@
 /** Queue panel: requests that wait for a slot at a replica, and requests refused because none was free. */
-import { age, plural } from "../format.js";
+import { age } from "../format.js";
 import { html } from "../html.js";
 import { queuedText, refusedText, waitText } from "../components/queue_text.js";
 import { State } from "../components/state.js";
 
+const LONG_S = 60;
 /** @type {Record<string, [state: string, word: string]>} */
 const SHOWN = { "": ["ready", "empty"], waiting: ["waiting", "queueing"], late: ["late", "slow"], refusing: ["refusing", "refusing"] };
 
@@ -20,6 +21,6 @@ export function QueuePanel({ summary: { queue, capacity } }) {
     ${past && html`<span class="muted">${past}</span>`}
     ${refused && html`<span class="is-down">${refused}</span>`}
     ${(past || refused) && html`<span class="muted">last 10 s</span>`}
-    ${queue.missing_replicas && html`<span>No free slots for ${age(queue.short_for_s)}: at this rate <b>${plural(queue.missing_replicas, "more replica")}</b> of this speed would be needed.</span>`}
+    ${queue.short_for_s >= LONG_S && html`<span>no free slots for ${age(queue.short_for_s)}</span>`}
   </section>`;
 }

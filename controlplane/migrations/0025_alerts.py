@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0022_replica_version'),
+        ('controlplane', '0024_discovery_sources'),
     ]
 
     operations = [

@@ -1,0 +1,168 @@
+"""Changes of a plan, carried out in short transactions through the services, as the source's doing.
+
+Each transaction first looks whether this process still follows the source (a fencing token), and leaves out
+replicas that somebody has written since the plan was made: the next step sees them as they are.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.discovery.fleet_view import FleetView
+from controlplane.discovery.listing import Plan
+from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event, Fleet, Replica, ReplicaOwner
+from controlplane.services import replicas
+from controlplane.services.errors import ServiceError
+from controlplane.services.lookup import fleet_named, replica_named
+from controlplane.services.source_rules import PEOPLES_FIELDS
+from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
+from controlplane.services.validation import refuse
+from routing.contract.fleet_file import ReplicaEntry
+
+MOST_AT_ONCE = 50
+"""Changes in one transaction, for which all other writes wait."""
+
+_ACTIVE, _DRAINING = Replica.AdminStateChoice.ACTIVE, Replica.AdminStateChoice.DRAINING
+
+
+class NotFollowing(Exception):
+    """Another process follows the source by now, or the source is deleted."""
+
+
+class Follower(NamedTuple):
+    """Who carries out a source's plans."""
+
+    source: DiscoverySource
+    token: int
+
+
+class _Change(NamedTuple):
+    name: str
+    step: "_Step"
+    entry: ReplicaEntry | None = None
+
+
+def take_over(source: DiscoverySource) -> Follower:
+    """From now on nobody else follows it. Raises NotFollowing where it is deleted."""
+    with unit_of_work(actor(source)):
+        status = _status(source)
+        status.follower += 1
+        status.save(update_fields=["follower"])
+        return Follower(source, status.follower)
+
+
+def actor(source: DiscoverySource) -> str:
+    return f"source {source.name}"
+
+
+def carry_out(follower: Follower, plan: Plan, view: FleetView, now: datetime) -> dict[str, str]:
+    """Name → why it could not be done, in words. Raises NotFollowing."""
+    refused: dict[str, str] = {}
+    changes = _changes(plan)
+    for first in range(0, len(changes), MOST_AT_ONCE):
+        batch = changes[first : first + MOST_AT_ONCE]
+        try:
+            _transaction(follower, batch, view, now)
+        except ServiceError:
+            for change in batch:
+                try:
+                    _transaction(follower, [change], view, now)
+                except ServiceError as error:
+                    refused[change.name] = error.detail
+    return refused
+
+
+def check(follower: Follower) -> None:
+    """Inside a transaction: whether it still follows the source. Raises NotFollowing."""
+    if _status(follower.source).follower != follower.token:
+        raise NotFollowing
+
+
+def _status(source: DiscoverySource) -> DiscoverySourceStatus:
+    status = DiscoverySourceStatus.objects.select_for_update().filter(source_id=source.pk).first()
+    if status is None:
+        raise NotFollowing
+    return status
+
+
+def _transaction(follower: Follower, changes: list[_Change], view: FleetView, now: datetime) -> None:
+    with unit_of_work(actor(follower.source)) as write:
+        check(follower)
+        at = _Transaction(write, fleet_named(follower.source.fleet.name, lock=True), follower.source, now)
+        for change in changes:
+            if change.name not in view.own:
+                _add(at, _entry(change))
+            elif (row := _unchanged(at.fleet, view, change.name)) is not None:
+                change.step(at, row, change)
+
+
+class _Transaction(NamedTuple):
+    write: UnitOfWork
+    fleet: Fleet
+    source: DiscoverySource
+    now: datetime
+
+
+_Step = Callable[[_Transaction, Replica, _Change], None]
+
+
+def _changes(plan: Plan) -> list[_Change]:
+    return [
+        *(_Change(entry.name, _put, entry) for entry in (*plan.add, *plan.change)),
+        *(_Change(name, _resume) for name in sorted(plan.resume)),
+        *(_Change(name, _drain) for name in sorted(plan.drain)),
+        *(_Change(name, _remove) for name in sorted(plan.remove)),
+    ]
+
+
+def _entry(change: _Change) -> ReplicaEntry:
+    assert change.entry is not None
+    return change.entry
+
+
+def _unchanged(fleet: Fleet, view: FleetView, name: str) -> Replica | None:
+    """An own replica, unless somebody has written it since, or it is no longer the source's."""
+    known = view.own[name]
+    same = Replica.objects.filter(pk=known.pk, edit_version=known.edit_version, owner__isnull=False)
+    return replica_named(fleet, name, lock=True) if same.exists() else None
+
+
+def _add(at: _Transaction, entry: ReplicaEntry) -> None:
+    settings = {name: value for name, value in msgspec.to_builtins(entry).items() if value not in (None, "")}
+    refuse(replicas.problems_beside(settings, adapters=at.fleet.adapters))
+    replica = replicas.insert(at.write, at.fleet, settings)
+    ReplicaOwner.objects.create(replica=replica, source=at.source)
+    at.write.bump_tables(at.fleet.pk)
+    text = f"{at.write.actor} registered replica {replica.name} at {replica.url}"
+    at.write.event(Event.Kind.ADMIN, text, fleet=at.fleet, replica=replica, state="checking")
+
+
+def _put(at: _Transaction, row: Replica, change: _Change) -> None:
+    values = msgspec.to_builtins(_entry(change))
+    settings = {name: value for name, value in values.items() if name not in PEOPLES_FIELDS}
+    refuse(replicas.problems_beside(settings, adapters=at.fleet.adapters))
+    replicas.put_row(at.write, at.fleet, row, settings)
+
+
+def _drain(at: _Transaction, row: Replica, change: _Change) -> None:
+    was_active = row.admin_state == _ACTIVE
+    ReplicaOwner.objects.filter(replica=row).update(drained_at=at.now, reactivates=was_active)
+    if was_active:
+        replicas.put_row(at.write, at.fleet, row, {"admin_state": _DRAINING})
+    at.write.bump_tables(at.fleet.pk)
+
+
+def _resume(at: _Transaction, row: Replica, change: _Change) -> None:
+    """It is active again if it was when it was drained, and nobody has put it into maintenance since."""
+    again = row.owner.reactivates and row.admin_state == _DRAINING
+    ReplicaOwner.objects.filter(replica=row).update(drained_at=None, reactivates=False)
+    if again:
+        replicas.put_row(at.write, at.fleet, row, {"admin_state": _ACTIVE})
+    at.write.bump_tables(at.fleet.pk)
+
+
+def _remove(at: _Transaction, row: Replica, change: _Change) -> None:
+    replicas.remove(at.write, at.fleet, row)
+    at.write.bump_tables(at.fleet.pk)

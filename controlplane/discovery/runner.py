@@ -1,0 +1,188 @@
+"""Runner of discovery: follows every source, in a process that leads, from a thread beside the conductor's.
+
+One event loop waits for all sources; one more thread writes, one step after the other. It follows only while
+the conductor of its process leads, so there is one follower. Where two overlap for a moment, the newer one's
+fencing token stops the older one at its next write (:mod:`.changes`).
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import redis
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from controlplane.discovery.changes import NotFollowing
+from controlplane.discovery.daemon_threads import SerialThread
+from controlplane.discovery.following import Answer, Following
+from controlplane.discovery.kinds import registry
+from controlplane.discovery.kinds.kind import SourceError, SourceKind
+from controlplane.discovery.listing import Plan
+from controlplane.discovery.reconciler import RECHECK_S
+from controlplane.models import DiscoverySource
+from controlplane.observability import metrics
+from controlplane.observability.outages import Outages
+from controlplane.services import source_rules
+
+REVIEW_S = 0.5
+"""How often it is looked which sources there are, and whether this process leads."""
+LIST_WITHIN_S = 30.0
+CHANGES_AGAIN_S = 1.0
+"""A source that can no longer tell of changes is asked again after this."""
+BEGIN_ANEW_S = 5.0
+END_WITHIN_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+SourceKey = tuple[int, int]
+"""Source and version of its settings."""
+
+
+class DiscoveryRunner:
+    def __init__(
+        self,
+        client: "redis.Redis",
+        leads: Callable[[], bool],
+        build: Callable[[Mapping[str, Any]], SourceKind] = registry.build,
+    ) -> None:
+        self._client = client
+        self._leads = leads
+        self._build = build
+        self._outages = Outages(logger)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="discovery", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Waits for it, END_WITHIN_S at most."""
+        self._stopping.set()
+        self._thread.join(END_WITHIN_S)
+
+    def _run(self) -> None:
+        asyncio.run(self._follow_all())
+
+    async def _follow_all(self) -> None:
+        write = SerialThread("discovery-writes")
+        following: dict[SourceKey, asyncio.Task[None]] = {}
+        while not self._stopping.is_set():
+            try:
+                rows = await write(_sources) if self._leads() else []
+            except DatabaseError as error:
+                self._outages.away("the database", error)
+            else:
+                self._outages.back("the database")
+                self._adjust(following, {(row.pk, row.edit_version): row for row in rows}, write)
+            await asyncio.sleep(REVIEW_S)
+        for task in following.values():
+            task.cancel()
+        if following:
+            await asyncio.wait(following.values(), timeout=END_WITHIN_S / 2)
+
+    def _adjust(
+        self,
+        following: dict[SourceKey, asyncio.Task[None]],
+        wanted: dict[SourceKey, DiscoverySource],
+        write: SerialThread,
+    ) -> None:
+        for key, task in list(following.items()):
+            if key not in wanted or task.done():
+                task.cancel()
+                del following[key]
+        for key in wanted.keys() - following.keys():
+            following[key] = asyncio.create_task(self._follow(wanted[key], write))
+        metrics.SOURCES_FOLLOWED.set(len(following))
+
+    async def _follow(self, source: DiscoverySource, write: SerialThread) -> None:
+        kind = self._build(source.settings)
+        one = _OneSource(Following(source, self._client), kind, write, self._outages)
+        telling = asyncio.create_task(one.apply_changes())
+        try:
+            await one.resync()
+        except NotFollowing:
+            logger.info("source %s is followed elsewhere, or is gone", source)
+        except Exception:
+            logger.exception("following source %s failed; it begins anew", source)
+            await asyncio.sleep(BEGIN_ANEW_S)
+        finally:
+            telling.cancel()
+            await kind.close()
+
+
+def _sources() -> list[DiscoverySource]:
+    close_old_connections()
+    return list(DiscoverySource.objects.select_related("fleet"))
+
+
+class _OneSource:
+    """Lists a source on a timer, and applies what it tells of meanwhile."""
+
+    def __init__(self, following: Following, kind: SourceKind, write: SerialThread, outages: Outages) -> None:
+        self._following = following
+        self._kind = kind
+        self._write = write
+        self._outages = outages
+        self._again = asyncio.Event()
+        self._resync_s: float = source_rules.effective(following.source.settings)["resync_s"]
+
+    async def resync(self) -> None:
+        """Raises NotFollowing."""
+        while True:
+            answer = await self._listed()
+            metrics.SOURCE_LISTS.labels("failed" if answer.listing is None else "listed").inc()
+            plan = await self._step(answer)
+            wait_s = min(RECHECK_S, self._resync_s) if plan.hurry else self._resync_s
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._again.wait()
+            except TimeoutError:
+                continue
+            finally:
+                self._again.clear()
+
+    async def apply_changes(self) -> None:
+        while True:
+            try:
+                async for listing in self._kind.changes():
+                    plan = await self._step(Answer(listing))
+                    if plan.hurry:
+                        self._again.set()
+            except NotFollowing:
+                return
+            except Exception as error:  # its list says what is wrong
+                logger.debug("source %s tells of no changes: %s", self._following.source, error)
+            await asyncio.sleep(CHANGES_AGAIN_S)
+
+    async def _listed(self) -> Answer:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(LIST_WITHIN_S):
+                listing = await self._kind.list()
+        except SourceError as error:
+            return Answer(None, str(error), time.monotonic() - began)
+        except TimeoutError:
+            return Answer(None, f"it did not answer within {LIST_WITHIN_S:.0f} s", LIST_WITHIN_S)
+        except Exception as error:
+            logger.exception("listing source %s failed", self._following.source)
+            return Answer(None, f"it failed: {type(error).__name__}", time.monotonic() - began)
+        return Answer(listing, took_s=time.monotonic() - began)
+
+    async def _step(self, answer: Answer) -> Plan:
+        """Raises NotFollowing. Of what is merely away the log says so once, and the next step tries again."""
+        try:
+            plan = await self._write(_step, self._following, answer)
+        except (DatabaseError, redis.RedisError) as error:
+            self._outages.away(f"what source {self._following.source} needs", error)
+            return Plan(hurry=True)
+        self._outages.back(f"what source {self._following.source} needs")
+        return plan
+
+
+def _step(following: Following, answer: Answer) -> Plan:
+    close_old_connections()
+    return following.step(answer)

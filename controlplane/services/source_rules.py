@@ -1,0 +1,98 @@
+"""Discovery source rules: what may be set of a source, by its kind, and the defaults."""
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from routing.contract.field_rules import FieldProblem, Problems, Section, Text, found, seconds
+from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.names import checked_slug
+
+PEOPLES_FIELDS = frozenset({"name", "weight", "admin_state", "move"})
+"""What a source says of a new replica only: afterwards they are what people make of them."""
+RESYNC_S = 2.0
+_NOT_OF_ALL = frozenset({"name", "url", "admin_state", "move"})
+"""Of a replica: what cannot be the same for all that a source lists."""
+FILE_TYPES = (".yaml", ".yml", ".json")
+
+
+def _file(text: str) -> str:
+    path = PurePosixPath(text)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in text:
+        raise ValueError(
+            "must be the path of a file below the folder of SWITCHYARD_SOURCES_DIR, without .. and without "
+            'a / before it, as "llm.yaml"'
+        )
+    if path.suffix not in FILE_TYPES:
+        raise ValueError(f"must end in {', '.join(FILE_TYPES)}: that is how the file is read")
+    return str(path)
+
+
+FILE = Section(
+    words="A watched file with a list of replicas, as in a fleet file.",
+    what="a file source",
+    fields={
+        "path": Text(
+            words="Path below the folder `SWITCHYARD_SOURCES_DIR` of the hosts of conductors.",
+            what="path",
+            check=_file,
+            required='"llm.yaml"',
+        )
+    },
+)
+
+KINDS: Mapping[str, Section] = {"file": FILE}
+
+
+def kind_of(settings: Mapping[str, Any]) -> str:
+    """Of checked settings."""
+    return next(name for name in KINDS if name in settings)
+
+
+def _one_kind(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    given = [name for name in KINDS if name in fields]
+    kinds = ", ".join(KINDS)
+    if not given:
+        problems.append(FieldProblem(at, f"needs one of {kinds}: where the replicas are listed"))
+    elif len(given) > 1:
+        words = f"is beside {given[0]}: a source is of one kind; make another source for it"
+        problems.append(FieldProblem(f"{at}/{given[1]}", words))
+
+
+SOURCE = Section(
+    words="What lists replicas of a fleet.",
+    what="a source",
+    fields={
+        "name": Text(
+            words="Name of the source, unique in its fleet. Cannot change later.",
+            what="name",
+            check=checked_slug,
+            required="pods",
+        ),
+        **KINDS,
+        "replica": Section(
+            words="Settings of every replica that it lists, unless the list says otherwise.",
+            what="settings of replicas",
+            fields={name: rule for name, rule in REPLICA.fields.items() if name not in _NOT_OF_ALL},
+        ),
+        "resync_s": seconds(f"Time between two lists. Not set: {RESYNC_S:g}.", 1, 300),
+    },
+    cross_check=_one_kind,
+)
+
+
+def check_source(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldProblem]]:
+    """A whole source, its name included. ``null`` stands for what is not set."""
+    problems: Problems = []
+    given = {name: value for name, value in settings.items() if value is not None}
+    return SOURCE.read_fields(given, "", problems), problems
+
+
+def effective(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Checked settings with their defaults, but for the kind's own."""
+    return {"resync_s": RESYNC_S, "replica": {}, **settings}
+
+
+def misplaced(value: object) -> str:
+    """What an entry of a list is, where it is no replica."""
+    return f"must be a replica as a group of fields, not {found(value)}"
