@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controlplane.system.status import ProxyWorkerStatus, SystemComponent
+from controlplane.telemetry.frames import Point
 
 
 class SeenReplica(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ class SeenFleet(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     summary: SeenSummary
-    point: dict[str, float | None] = {}
-    """Metric of the history → its value over the last second, in its own unit."""
+    point: Point
+    """What the history has of the last second."""
     replicas: list[SeenReplica] = []
 
     @property

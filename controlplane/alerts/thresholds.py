@@ -8,12 +8,15 @@ from typing import Literal
 from controlplane.alerts.picture import Picture, SeenFleet
 from controlplane.alerts.rule_types import AlertSubject, Breach, RuleInForce, Severity
 from controlplane.telemetry.frames import Point
+from routing.contract.ended_requests import ERROR_REASONS
 
 Comparison = Literal["above", "below"]
+BY_REASON = "error_reasons."
 METRICS: tuple[str, ...] = (
-    *(name for name in Point.__struct_fields__ if name != "at"),
+    *(name for name in Point.__struct_fields__ if name not in ("at", "error_reasons")),
     "error_percent",
     "eligible_replicas",
+    *(f"{BY_REASON}{reason}" for reason in ERROR_REASONS),
 )
 """Those of ``/fleets/{fleet}/history``, and two that have none there yet."""
 
@@ -47,7 +50,7 @@ class Threshold:
 
 def unit_of(metric: str) -> str:
     """``s``, ``%``, ``1/s``; empty: a plain number."""
-    if metric == "rps" or metric.endswith("_per_s"):
+    if metric == "rps" or metric.endswith("_per_s") or metric.startswith(BY_REASON):
         return "1/s"
     if metric.endswith("_percent"):
         return "%"
@@ -109,7 +112,10 @@ def _measured(metric: str, fleet: SeenFleet) -> float | None:
         return fleet.summary.error_percent
     if metric == "eligible_replicas":
         return float(sum(one.eligible for one in fleet.replicas))
-    return fleet.point.get(metric)
+    if metric.startswith(BY_REASON):
+        return fleet.point.error_reasons.get(metric.removeprefix(BY_REASON), 0.0)
+    value: float | None = getattr(fleet.point, metric)
+    return value
 
 
 def _listed(scales: Mapping[str, float]) -> str:

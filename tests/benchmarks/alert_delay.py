@@ -1,8 +1,8 @@
 """Alert delay: a fleet at 50 requests a second loses its replicas; after how long a webhook is received.
 
-``python -m tests.benchmarks.alert_delay`` starts all of Switchyard, two local responders and a receiver, sends
-requests, stops the responders and says when the notification came, and when that of the end did. It says what
-it measured, and never passes or fails.
+``python -m tests.benchmarks.alert_delay`` starts all of Switchyard, two local responders and a receiver,
+sends requests, stops the responders and says when the notification came, and when that of the end did. It
+says what it measured, and never passes or fails.
 """
 
 import os
@@ -83,9 +83,7 @@ def measure(stack: Stack, receiver: HttpReceiver) -> None:
     for server in servers:
         server.kill()
         server.wait()
-    print(
-        f"rule no_eligible_replica (for 30 s, group wait 10 s), {RATE} requests/s offered, {os.cpu_count()} CPUs"
-    )
+    print(f"rule no_eligible_replica (for 30 s, group wait 10 s), {RATE} requests/s, {os.cpu_count()} CPUs")
     print(f"all replicas gone -> webhook received: {fired_s:.1f} s ({failed} requests failed meanwhile)")
     print(f"replicas back -> resolved received: {ended_s:.1f} s; {len(receiver.got)} messages in all")
 

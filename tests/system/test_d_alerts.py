@@ -1,4 +1,4 @@
-"""An alert in the running stack: its webhook arrives, though the worker is killed and Redis is emptied between."""
+"""An alert in the running stack: its webhook arrives, though a worker is killed and Redis emptied between."""
 
 import os
 import signal

@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+import msgspec
+
 from controlplane.alerts import builtin_rules
 from controlplane.alerts.lifecycle import AlertChange, AlertStep, OpenAlert, advance
 from controlplane.alerts.picture import Picture, SeenCold, SeenFleet, SeenQueue, SeenReplica, SeenSummary
 from controlplane.alerts.rule_types import AlertSubject, RuleInForce
 from controlplane.system.status import Level, ProxyWorkerStatus, SystemComponent
+from controlplane.telemetry.frames import Point
 
 NOW = 1_800_000_000.0
 PERIOD_S = 5.0
@@ -37,7 +40,9 @@ def fleet(
         queue=SeenQueue(state=queue, size=16, full_per_s=1.0 if queue == "refusing" else 0.0),
         cold=cold,
     )
-    return SeenFleet(at=NOW, summary=summary, point={"rps": 5.0, **point}, replicas=list(present))
+    usual = {"rps": 5.0, "p50_s": None, "p99_s": None, "errors_per_s": 0.0, "in_flight": 1}
+    measured = msgspec.convert({"at": NOW, **usual, **point}, type=Point)
+    return SeenFleet(at=NOW, summary=summary, point=measured, replicas=list(present))
 
 
 def part(name: str, level: Level = "calm", state: str = "well", words: str = "It is so.") -> SystemComponent:
