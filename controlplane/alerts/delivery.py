@@ -80,7 +80,7 @@ def _record(row: AlertDelivery, result: SendResult, rng: Random) -> None:
             due_at=now + timedelta(seconds=retry_in_s(row.attempts, rng)),
         )
         destination = AlertDestination.objects.filter(pk=row.destination_id)
-        destination.update(last_answer=words, last_sent_at=now)
+        destination.update(last_answer=words, last_taken=result.taken, last_sent_at=now)
         if result.taken:
             destination.update(failing_since=None)
         else:

@@ -308,6 +308,7 @@ def _destination(row: AlertDestination) -> dict[str, Any]:
         "waiting": getattr(row, "waiting", 0),
         "failing_since": row.failing_since,
         "last_answer": row.last_answer,
+        "last_taken": row.last_taken,
         "last_sent_at": row.last_sent_at,
         "created_by": row.created_by,
         "created_at": row.created_at,

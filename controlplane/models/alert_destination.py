@@ -33,6 +33,8 @@ class AlertDestination(models.Model):
     """Since when nothing that was sent has been taken; null: what was sent last was."""
     last_answer = models.CharField(max_length=300, blank=True, default="")
     """To what was sent last, in words."""
+    last_taken = models.BooleanField(null=True, blank=True)
+    """Whether that was taken, a test too; null: nothing was sent yet."""
     last_sent_at = models.DateTimeField(null=True, blank=True)
     edit_version = models.PositiveBigIntegerField(default=1)
     """Grows with every write of an operator: the ETag."""

@@ -108,6 +108,7 @@ PAGES: Mapping[str, Methods] = {
     "/password": {"GET": READ, "POST": READ},
     "/": {"GET": READ},
     "/fleets/<str:name>": {"GET": READ},
+    "/alerts": {"GET": READ},
     "/hardware": {"GET": READ},
     "/events": {"GET": READ},
     "/client-keys": {"GET": READ_ALL},

@@ -9,7 +9,7 @@ import redis
 
 from tests.controlplane.alerts.receivers import HttpReceiver, http_receiver
 from tests.proxy_process import until
-from tests.system.stack import Stack
+from tests.system.stack import Stack, exchange
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
@@ -22,7 +22,7 @@ def receiver(stack: Stack) -> Iterator[HttpReceiver]:
     with http_receiver() as running:
         yield running
         for name in ("rules/too-few", "destinations/pager"):
-            stack.api("DELETE", f"/alerts/{name}")
+            exchange(stack.port, "DELETE", f"/api/v1/alerts/{name}", None, stack.authorization)
 
 
 def test_a_webhook_arrives_though_the_worker_is_killed_and_redis_is_emptied(

@@ -77,6 +77,9 @@ class AlertDestinationSerializer(ReadOnlySerializer):
     waiting = serializers.IntegerField(help_text="Notifications that it has not taken yet.")
     failing_since = serializers.DateTimeField(allow_null=True, help_text="Null: it took the last one.")
     last_answer = serializers.CharField(allow_blank=True)
+    last_taken = serializers.BooleanField(
+        allow_null=True, help_text="Whether it took what was sent last, a test too; null: nothing was sent."
+    )
     last_sent_at = serializers.DateTimeField(allow_null=True)
     created_by = serializers.CharField()
     created_at = serializers.DateTimeField()
