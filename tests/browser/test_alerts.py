@@ -1,4 +1,4 @@
-"""Alerts by page: what fires comes first and is counted on every page; silence and undo; destinations and their test."""
+"""Alerts by page: what fires first, counted on every page; silence and undo; destinations and their test."""
 
 import json
 import re
@@ -38,7 +38,7 @@ for turn in range(19):
 
 @pytest.fixture
 def evaluate(site: Site) -> Iterator[Callable[..., None]]:
-    """Looks at replicas in these states for a minute and a half, as a conductor would; at none: all is well."""
+    """Looks at replicas in these states for 90 s, as a conductor would; at none: all is well."""
 
     def run(**replicas: str) -> None:
         said = json.dumps({"replicas": replicas} if replicas else {})
