@@ -15,6 +15,7 @@ COMMANDS = {
     "up": "start everything on this machine; Ctrl-C stops it",
     "down": "stop what up has started, and what a killed one has left",
     "import": "write a fleet file from an nginx or LiteLLM configuration (docs/import.md)",
+    "agent": "register the model server beside it, and have it drained at the end (docs/discovery.md)",
     "apply": "make the fleets match a fleet file",
     "dump": "print a fleet file of the current fleets",
     "backup": "write the whole database into one file (docs/backup.md)",
@@ -31,6 +32,7 @@ COMMANDS = {
     "migrate": "migrate the database to this version",
     "check": "check the settings",
     "conductor": "run the process that merges telemetry and keeps Redis in step",
+    "keda_scaler": "run KEDA's external scaler (docs/scaling.md)",
     "proxy": "run the data plane alone (docs/proxy.md)",
     "settings_page": "print every setting, as docs/settings.md has them",
     "version": "print the version of Switchyard",
@@ -51,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from controlplane.importing.command import main as import_
 
         return import_(rest)
+    if command == "agent":
+        from controlplane.agent.command import main as agent
+
+        return agent(rest)
     if command == "proxy":
         # The project's folder is where this package lies, whatever the current one is.
         folders = [str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH", "")]

@@ -135,10 +135,21 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
 def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
     """The signal of the last FRESH_S seconds, or ``None`` and why there is none, where that is known."""
     try:
-        frame = _fresh_frame(fleet_name)
+        frame = msgspec.json.decode(redis.client().get(fleet_key(fleet_name)) or b"", type=_Scaled)
     except RedisError:
         return None, "live data is missing: Redis does not respond"
-    return (None, _why_there_is_none()) if frame is None else (frame.scaling, "")
+    except DECODE_ERRORS:
+        frame = None
+    if frame is None or _age(frame.at) > FRESH_S:
+        return None, _why_there_is_none()
+    return frame.scaling, ""
+
+
+class _Scaled(msgspec.Struct):
+    """What of a fleet's frame says how many replicas it needs."""
+
+    at: float
+    scaling: ScalingSignal | None = None
 
 
 class _Devices(msgspec.Struct):

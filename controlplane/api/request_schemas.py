@@ -9,6 +9,7 @@ from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
 from controlplane.services.keys_required import SETTINGS
+from controlplane.services.source_kinds.lease import LEASE_REQUEST
 from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.balancing.strategies import registry
@@ -101,6 +102,7 @@ FLEET_CHANGES = _request(_without(schema_of(FLEET, partial=True), "name", "polic
 POLICY_CHANGES = _request(_policy(partial=True))
 NEW_REPLICA = _request(schema_of(REPLICA))
 REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))
+LEASE = _request(schema_of(LEASE_REQUEST))
 NEW_SOURCE = _request(schema_of(SOURCE))
 SOURCE_CHANGES = _request(_without(schema_of(SOURCE, partial=True), "name"))
 NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))

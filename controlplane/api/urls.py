@@ -22,6 +22,7 @@ from controlplane.api.events import EventList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.history import FleetHistoryView
+from controlplane.api.leases import ReplicaLease
 from controlplane.api.live_views import (
     ClientKeyLiveView,
     ClientKeysLiveView,
@@ -52,6 +53,11 @@ urlpatterns = [
     ),
     path("fleets/<str:fleet>/sources", SourceList.as_view(), name="api-sources"),
     path("fleets/<str:fleet>/sources/<str:source>", SourceDetail.as_view(), name="api-source"),
+    path(
+        "fleets/<str:fleet>/sources/<str:source>/leases/<str:replica>",
+        ReplicaLease.as_view(),
+        name="api-lease",
+    ),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
     path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),

@@ -5,7 +5,7 @@ from step to step is lost with the process; that only makes the next one more ca
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from controlplane.discovery import changes, fleet_view, last_lists
 from controlplane.discovery.changes import Follower, NotFollowing
-from controlplane.discovery.fleet_view import FleetView
+from controlplane.discovery.fleet_view import FleetView, OwnRow
 from controlplane.discovery.last_lists import LastList
 from controlplane.discovery.listing import Listing, Memory, Plan
 from controlplane.discovery.reconciler import TWICE, reconcile
@@ -63,25 +63,33 @@ class Following:
         self._follower: Follower | None = None
         self._status = StatusWriter(source)
         self._refused: dict[str, _Refusal] = {}
-        self._quiet: Listing | None = None
-        """The last listing, from which nothing followed."""
+        self._quiet: tuple[Listing | None, int] | None = None
+        """The last listing, and the version of the fleet's table, if nothing followed from them."""
+
+    def own(self) -> Mapping[str, OwnRow]:
+        """What the source has registered. Raises NotFollowing, database errors."""
+        return self._look().own
 
     def step(self, answer: Answer) -> Plan:
         """Raises NotFollowing when it is to end, database errors and redis.RedisError."""
         if self._follower is None:
             self._follower = changes.take_over(self.source)
-        known = self._view
-        view = self._view = fleet_view.read(self.source.fleet_id, self.source.pk, known)
-        if view is None:
-            raise NotFollowing
-        if view is known and answer.listing is not None and answer.listing is self._quiet:
+        view = self._look()
+        if self._quiet == (answer.listing, view.table_version):
             self._store(answer, Plan(), {})
             return Plan()
         plan, refused = self._reconcile(self._follower, view, answer)
         quiet = not (refused or plan.hurry or plan.frozen or plan.taken or view.is_draining or _changes(plan))
-        self._quiet = answer.listing if quiet and answer.listing and answer.listing.complete else None
+        complete = answer.listing is not None and answer.listing.complete
+        self._quiet = (answer.listing, view.table_version) if quiet and complete else None
         self._store(answer, plan, refused)
         return plan
+
+    def _look(self) -> FleetView:
+        view = self._view = fleet_view.read(self.source.fleet_id, self.source.pk, self._view)
+        if view is None:
+            raise NotFollowing
+        return view
 
     def _reconcile(self, follower: Follower, view: FleetView, answer: Answer) -> tuple[Plan, dict[str, str]]:
         now = self._now()
@@ -95,6 +103,7 @@ class Following:
         self._note_missing(view, plan, now)
         condition = Condition(
             error=answer.error,
+            note="" if answer.listing is None else answer.listing.note,
             listed=None if answer.listing is None else len(answer.listing.entries),
             own=len(view.own) - len(plan.remove) + len(plan.add),
             frozen=bool(plan.frozen),

@@ -15,6 +15,8 @@ class Listing:
     """False: these were seen to change (a watch's event); what is not among them may well be there."""
     leaving: frozenset[str] = frozenset()
     """Said by name to go (a terminating pod, a replica that deregistered)."""
+    note: str = ""
+    """What people should know of it, in words."""
     declared_size: int | None = None
     """How many there are, where the source says so apart from listing them; the listing is whole if it has as
     many."""

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import redis
 from django.db import Error as DatabaseError
@@ -18,6 +17,7 @@ from django.db import close_old_connections
 
 from controlplane.discovery.changes import NotFollowing
 from controlplane.discovery.daemon_threads import SerialThread
+from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.kinds import registry
 from controlplane.discovery.kinds.kind import SourceError, SourceKind
@@ -47,7 +47,7 @@ class DiscoveryRunner:
         self,
         client: "redis.Redis",
         leads: Callable[[], bool],
-        build: Callable[[Mapping[str, Any]], SourceKind] = registry.build,
+        build: Callable[[DiscoverySource], SourceKind] = registry.build,
     ) -> None:
         self._client = client
         self._leads = leads
@@ -99,7 +99,7 @@ class DiscoveryRunner:
         metrics.SOURCES_FOLLOWED.set(len(following))
 
     async def _follow(self, source: DiscoverySource, write: SerialThread) -> None:
-        kind = self._build(source.settings)
+        kind = self._build(source)
         one = _OneSource(Following(source, self._client), kind, write, self._outages)
         telling = asyncio.create_task(one.apply_changes())
         try:
@@ -128,14 +128,14 @@ class _OneSource:
         self._write = write
         self._outages = outages
         self._again = asyncio.Event()
+        self._needs = f"what source {following.source} needs"
         self._resync_s: float = source_rules.effective(following.source.settings)["resync_s"]
 
     async def resync(self) -> None:
         """Raises NotFollowing."""
         while True:
             answer = await self._listed()
-            metrics.SOURCE_LISTS.labels("failed" if answer.listing is None else "listed").inc()
-            plan = await self._step(answer)
+            plan = Plan(hurry=True) if answer is None else await self._step(answer)
             wait_s = min(RECHECK_S, self._resync_s) if plan.hurry else self._resync_s
             try:
                 async with asyncio.timeout(wait_s):
@@ -149,6 +149,9 @@ class _OneSource:
         while True:
             try:
                 async for listing in self._kind.changes():
+                    if listing is None:
+                        self._again.set()
+                        continue
                     plan = await self._step(Answer(listing))
                     if plan.hurry:
                         self._again.set()
@@ -158,11 +161,22 @@ class _OneSource:
                 logger.debug("source %s tells of no changes: %s", self._following.source, error)
             await asyncio.sleep(CHANGES_AGAIN_S)
 
-    async def _listed(self) -> Answer:
+    async def _listed(self) -> Answer | None:
+        """``None``: what is needed to ask is away. Raises NotFollowing."""
+        try:
+            own = await self._write(_own, self._following) if self._kind.wants_own else {}
+        except DatabaseError as error:
+            self._outages.away(self._needs, error)
+            return None
+        answer = await self._asked(own)
+        metrics.SOURCE_LISTS.labels("failed" if answer.listing is None else "listed").inc()
+        return answer
+
+    async def _asked(self, own: Mapping[str, OwnRow]) -> Answer:
         began = time.monotonic()
         try:
             async with asyncio.timeout(LIST_WITHIN_S):
-                listing = await self._kind.list()
+                listing = await self._kind.read(own)
         except SourceError as error:
             return Answer(None, str(error), time.monotonic() - began)
         except TimeoutError:
@@ -177,10 +191,15 @@ class _OneSource:
         try:
             plan = await self._write(_step, self._following, answer)
         except (DatabaseError, redis.RedisError) as error:
-            self._outages.away(f"what source {self._following.source} needs", error)
+            self._outages.away(self._needs, error)
             return Plan(hurry=True)
-        self._outages.back(f"what source {self._following.source} needs")
+        self._outages.back(self._needs)
         return plan
+
+
+def _own(following: Following) -> Mapping[str, OwnRow]:
+    close_old_connections()
+    return following.own()
 
 
 def _step(following: Following, answer: Answer) -> Plan:

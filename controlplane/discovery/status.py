@@ -17,6 +17,8 @@ class Condition(NamedTuple):
 
     error: str
     """Why it does not answer; empty: it does."""
+    note: str
+    """What the list says of itself."""
     listed: int | None
     own: int
     """Replicas that it has registered."""
@@ -27,7 +29,7 @@ class Condition(NamedTuple):
 
     @property
     def state(self) -> SourceState:
-        if self.error:
+        if self.error or (self.note and not self.own):
             return SourceState.FAILING
         return SourceState.FROZEN if self.frozen else SourceState.FOLLOWED
 
@@ -36,7 +38,7 @@ class Condition(NamedTuple):
         if self.error:
             stay = f"; its {_replicas(self.own)} as they are" if self.own else ""
             return f"{self.error}{stay}"
-        said = []
+        said = [self.note] if self.note else []
         if self.frozen:
             what = "lists nothing" if not self.listed else f"lists {self.listed} only"
             said.append(
@@ -68,7 +70,7 @@ class StatusWriter:
             self._told = SourceState(row.state)
         state, words = condition.state, condition.words[:500]
         if (row.state, row.reason) != (state, words):
-            self._save(follower, row, state, words, now)
+            self._save(follower, row, condition, words, now)
         troubled = state in (SourceState.FAILING, SourceState.FROZEN)
         lasts = (now - row.since).total_seconds() >= TOLD_AFTER_S
         if troubled and lasts and self._told != state:
@@ -79,11 +81,17 @@ class StatusWriter:
             self._told = state
 
     def _save(
-        self, follower: Follower, row: DiscoverySourceStatus, state: SourceState, words: str, now: datetime
+        self,
+        follower: Follower,
+        row: DiscoverySourceStatus,
+        condition: Condition,
+        words: str,
+        now: datetime,
     ) -> None:
+        state = condition.state
         if row.state != state:
             row.since = now
-        if state in (SourceState.FAILING, SourceState.FROZEN):
+        if condition.own and state in (SourceState.FAILING, SourceState.FROZEN):
             row.frozen_since = row.frozen_since or now
         else:
             row.frozen_since = None

@@ -1,9 +1,9 @@
 """Discovery source rules: what may be set of a source, by its kind, and the defaults."""
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
+from controlplane.services.source_kinds import dns_records, lease, watched_file
 from routing.contract.field_rules import FieldProblem, Problems, Section, Text, found, seconds
 from routing.contract.fleet_file.rules import REPLICA
 from routing.contract.names import checked_slug
@@ -13,35 +13,10 @@ PEOPLES_FIELDS = frozenset({"name", "weight", "admin_state", "move"})
 RESYNC_S = 2.0
 _NOT_OF_ALL = frozenset({"name", "url", "admin_state", "move"})
 """Of a replica: what cannot be the same for all that a source lists."""
-FILE_TYPES = (".yaml", ".yml", ".json")
 
-
-def _file(text: str) -> str:
-    path = PurePosixPath(text)
-    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in text:
-        raise ValueError(
-            "must be the path of a file below the folder of SWITCHYARD_SOURCES_DIR, without .. and without "
-            'a / before it, as "llm.yaml"'
-        )
-    if path.suffix not in FILE_TYPES:
-        raise ValueError(f"must end in {', '.join(FILE_TYPES)}: that is how the file is read")
-    return str(path)
-
-
-FILE = Section(
-    words="A watched file with a list of replicas, as in a fleet file.",
-    what="a file source",
-    fields={
-        "path": Text(
-            words="Path below the folder `SWITCHYARD_SOURCES_DIR` of the hosts of conductors.",
-            what="path",
-            check=_file,
-            required='"llm.yaml"',
-        )
-    },
-)
-
-KINDS: Mapping[str, Section] = {"file": FILE}
+KINDS: Mapping[str, Section] = {"file": watched_file.FILE, "lease": lease.LEASE, "dns": dns_records.DNS}
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"lease": lease.DEFAULTS, "dns": dns_records.DEFAULTS}
+"""Of each kind's own settings, by the names of KINDS."""
 
 
 def kind_of(settings: Mapping[str, Any]) -> str:
@@ -57,6 +32,10 @@ def _one_kind(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
     elif len(given) > 1:
         words = f"is beside {given[0]}: a source is of one kind; make another source for it"
         problems.append(FieldProblem(f"{at}/{given[1]}", words))
+    resync_s = fields.get("resync_s")
+    if "lease" in given and isinstance(resync_s, int | float) and resync_s > RESYNC_S:
+        words = f"must be at most {RESYNC_S:g} for leases: what runs out is to be seen; remove it"
+        problems.append(FieldProblem(f"{at}/resync_s", words))
 
 
 SOURCE = Section(
@@ -89,8 +68,9 @@ def check_source(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fiel
 
 
 def effective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked settings with their defaults, but for the kind's own."""
-    return {"resync_s": RESYNC_S, "replica": {}, **settings}
+    """Checked settings with their defaults."""
+    own = {name: {**_DEFAULTS.get(name, {}), **settings[name]} for name in KINDS if name in settings}
+    return {"resync_s": RESYNC_S, "replica": {}, **settings, **own}
 
 
 def misplaced(value: object) -> str:

@@ -7,6 +7,7 @@ from tests.docs.blocks import PROJECT
 PLANES = ("routing", "controlplane")
 ELSEWHERE = {
     "controlplane/datastores/postgresql": "tests/controlplane/datastores: with a real, hanging PostgreSQL",
+    "controlplane/keda": "tests/system/test_c_scaling.py: over gRPC, with a whole stack behind it",
     "controlplane/management/commands": "tests/controlplane/management: commands, as Django finds them",
     "controlplane/models": "tests/controlplane/services: rows, and services alone write them",
     "controlplane/system": "tests/controlplane/api/test_system.py: whole, as the API tells it",

@@ -58,6 +58,11 @@ API: Mapping[str, Methods] = {
         "PATCH": ADMINISTER_ALL,
         "DELETE": ADMINISTER,
     },
+    "/api/v1/fleets/<str:fleet>/sources/<str:source>/leases/<str:replica>": {
+        "GET": READ,
+        "PUT": OPERATE,
+        "DELETE": OPERATE,
+    },
     "/api/v1/fleets/<str:fleet>/live": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/history": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/scaling": {"GET": READ},

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol
 
+from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.listing import Listing
 from controlplane.services.source_rules import misplaced
 from routing.contract.defaults import with_defaults
@@ -18,13 +19,17 @@ class SourceError(Exception):
 class SourceKind(Protocol):
     """One source. Used by one event loop."""
 
-    async def list(self) -> Listing:
-        """All that is there now. Raises SourceError; whatever else it raises is a failing source as well."""
+    wants_own: bool
+    """Whether its list depends on what it has registered already."""
+
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
+        """All that is there now. ``own``: see ``wants_own``, else empty. Raises SourceError; whatever else it
+        raises is a failing source as well."""
         ...
 
-    def changes(self) -> AsyncIterator[Listing]:
-        """Incomplete listings, as soon as something changes, for as long as it can tell; the caller asks
-        again. A kind that cannot tell ends at once."""
+    def changes(self) -> AsyncIterator[Listing | None]:
+        """Incomplete listings, as soon as something changes; ``None``: it is to be listed again now. For as
+        long as it can tell; the caller asks again. A kind that cannot tell ends at once."""
         ...
 
     async def close(self) -> None:
@@ -32,10 +37,10 @@ class SourceKind(Protocol):
         ...
 
 
-async def no_changes() -> AsyncIterator[Listing]:
+async def no_changes() -> AsyncIterator[None]:
     """Of a kind that can only be listed."""
     return
-    yield Listing({})
+    yield None
 
 
 def entries_of(values: Iterable[object], template: Mapping[str, Any], at: str) -> dict[str, ReplicaEntry]:

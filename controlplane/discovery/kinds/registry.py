@@ -1,19 +1,23 @@
 """Registry of kinds: a source's settings → what lists it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from django.conf import settings as django_settings
 
+from controlplane.datastores import redis
+from controlplane.discovery.kinds.dns_records import DnsRecords
 from controlplane.discovery.kinds.kind import SourceKind
+from controlplane.discovery.kinds.lease_list import LeaseList
 from controlplane.discovery.kinds.watched_file import WatchedFile
+from controlplane.models import DiscoverySource
 from controlplane.services import source_rules
 
 
-def build(settings: Mapping[str, Any]) -> SourceKind:
-    """``settings``: as checked by :mod:`controlplane.services.source_rules`."""
-    kind, template = source_rules.kind_of(settings), settings.get("replica", {})
-    own = settings[kind]
-    if kind == "file":
+def build(source: DiscoverySource) -> SourceKind:
+    settings = source_rules.effective(source.settings)
+    own, template = settings[source.kind], settings["replica"]
+    if source.kind == "file":
         return WatchedFile(django_settings.SOURCES_DIR, own["path"], template)
-    raise ValueError(f"no kind {kind}")
+    if source.kind == "lease":
+        return LeaseList(redis.client(), str(source.uid), own["ttl_s"], template)
+    if source.kind == "dns":
+        return DnsRecords(own, template)
+    raise ValueError(f"no kind {source.kind}")

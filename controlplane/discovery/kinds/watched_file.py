@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from controlplane.discovery.daemon_threads import in_daemon_thread
+from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError, entries_of, no_changes
 from controlplane.discovery.listing import Listing
 from routing.contract import input_file
@@ -31,16 +32,18 @@ WatchedFileVersion = tuple[int, int, int]
 
 
 class WatchedFile:
+    wants_own = False
+
     def __init__(self, folder: Path, path: str, template: Mapping[str, Any]) -> None:
         self._folder = folder
         self._path = path
         self._template = template
         self._last: tuple[WatchedFileVersion, Listing] | None = None
 
-    async def list(self) -> Listing:
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
         return await in_daemon_thread(self._list, within_s=READ_WITHIN_S)
 
-    def changes(self) -> AsyncIterator[Listing]:
+    def changes(self) -> AsyncIterator[None]:
         return no_changes()
 
     async def close(self) -> None:

@@ -134,6 +134,10 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     ReplicaOwner.objects.create(replica=Replica.objects.get(name="b"), source=DiscoverySource.objects.get())
     last = LastList(at=time.time(), took_s=0.1, entries=1, left_alone=["a"], refused={"b": "no"})
     last_lists.store(redis_client, str(DiscoverySource.objects.get().uid), last)
+    leases = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}}
+    check(api.post("/fleets/llm/sources", leases), "/fleets/{fleet}/sources", "post")
+    lease, template = {"url": "http://10.0.0.1:1"}, "/fleets/{fleet}/sources/{source}/leases/{replica}"
+    check(api("put", "/fleets/llm/sources/self/leases/z", lease), template, "put")
     later = {"resync_s": 5}
     check(api.patch("/fleets/llm/sources/pods", later), "/fleets/{fleet}/sources/{source}", "patch")
     restored = api.post("/fleets/llm/revisions/1/restore")
@@ -157,16 +161,19 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(silenced, "/alerts/silences", "post")
     named = {"/alerts/rules/{name}": "slow", "/alerts/destinations/{name}": "pager"}
     for path in [path for path, method, _ in operations() if method == "get"]:
-        template = path.removeprefix("/api/v1")
-        names = {"fleet": "llm", "replica": "a", "name": named.get(template, "h100"), "key": key, "number": 1}
+        address = path.removeprefix("/api/v1")
+        names = {"fleet": "llm", "replica": "a", "name": named.get(address, "h100"), "key": key, "number": 1}
         names["silence"] = silenced.json()["id"]
         names["source"] = "pods"
         names["accelerator"] = "node1/gpu0"
-        query = "?host=node1" if template == "/drains" else ""
-        answer = api.get(template.format(**names) + query)
+        if address == template:
+            names |= {"source": "self", "replica": "z"}
+        query = "?host=node1" if address == "/drains" else ""
+        answer = api.get(address.format(**names) + query)
         assert answer.status_code == 200, path
-        check(answer, template, "get")
+        check(answer, address, "get")
     check(api.delete(f"/client-keys/{key}"), "/client-keys/{key}", "delete")
+    check(api.delete("/fleets/llm/sources/self/leases/z"), template, "delete")
 
 
 def test_errors_have_the_shape_promised(api: Api, llm: str) -> None:

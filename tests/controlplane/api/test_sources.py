@@ -76,6 +76,24 @@ def test_one_is_made_read_changed_and_deleted(api: Api, llm: str) -> None:
         ({**FILE, "replica": {"url": "http://a"}}, "/replica/url", 'unknown field "url"'),
         ({**FILE, "replica": {"hardware": "h100"}}, "/replica/hardware", "there is no hardware class"),
         ({**FILE, "flie": {}}, "/flie", 'did you mean "file"'),
+        ({**FILE, "dns": {"name": "a.example"}}, "/dns", "is beside file: a source is of one kind"),
+        ({"name": "x", "dns": {"name": "llm"}}, "/dns/name", "must be a whole name in DNS"),
+        ({"name": "x", "dns": {"name": "10.0.0.1"}}, "/dns/name", "is an address"),
+        (
+            {"name": "x", "dns": {"name": "a.example", "type": "srv", "port": 1}},
+            "/dns/port",
+            "SRV records say the ports",
+        ),
+        (
+            {"name": "x", "dns": {"name": "a.example", "nameservers": ["ns.example"]}},
+            "/dns/nameservers/0",
+            "must be an address",
+        ),
+        (
+            {"name": "x", "dns": {"name": "a.example", "path_prefix": "v1"}},
+            "/dns/path_prefix",
+            "must begin with",
+        ),
     ],
 )
 def test_wrong_settings_are_refused_at_the_field(

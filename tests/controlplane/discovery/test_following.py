@@ -119,6 +119,20 @@ def test_a_source_that_is_away_freezes_and_says_so_once_it_lasts(followed: Follo
     assert texts()[-1] == "source pods is followed again", "a blink is not on the timeline"
 
 
+def test_a_wrong_name_is_said_after_the_first_try(followed: Followed) -> None:
+    followed.step(listing(note="there is no name x in DNS"))
+    status = followed.status
+    assert (status.state, status.reason, status.frozen_since) == (
+        "failing",
+        "there is no name x in DNS",
+        None,
+    )
+    serve(followed, "a")
+    followed.step(listing(note="there is no name x in DNS"))
+    assert followed.status.state == "frozen"
+    assert followed.status.reason.startswith("there is no name x in DNS; it lists nothing: ")
+
+
 def test_a_suspicious_list_freezes_and_says_how_old_they_are(followed: Followed) -> None:
     serve(followed, "a", "b", "c")
     for _ in range(20):

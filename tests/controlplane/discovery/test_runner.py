@@ -11,6 +11,7 @@ import redis
 
 from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.models import DiscoverySource, DiscoverySourceStatus, Replica
+from controlplane.observability import metrics
 from controlplane.services import sources
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -62,6 +63,7 @@ def test_it_follows_a_file_while_it_leads(
     write()
     until(lambda: not names())  # declared; never passed, so they go at once
     leader.leads = False
+    until(lambda: metrics.SOURCES_FOLLOWED._value.get() == 0)
     source = DiscoverySource.objects.get()
     token = DiscoverySourceStatus.objects.get().follower
     write("d")

@@ -18,7 +18,7 @@ def file(folder: Path, **template: object) -> WatchedFile:
 
 async def test_a_file_lists_replicas_with_the_settings_of_all(tmp_path: Path) -> None:
     (tmp_path / "llm.yaml").write_text(TWO)
-    found = await file(tmp_path, site="west", version="v2", accelerators=["n/b", "n/a"]).list()
+    found = await file(tmp_path, site="west", version="v2", accelerators=["n/b", "n/a"]).read({})
     a, b = found.entries["a"], found.entries["b"]
     assert (a.url, a.site, a.version, a.accelerators) == (
         "http://10.0.0.1:8000",
@@ -33,27 +33,27 @@ async def test_a_file_lists_replicas_with_the_settings_of_all(tmp_path: Path) ->
 async def test_it_is_read_again_only_when_it_was_replaced_or_rewritten(tmp_path: Path) -> None:
     (tmp_path / "llm.yaml").write_text(TWO)
     watched = file(tmp_path)
-    first = await watched.list()
-    assert await watched.list() is first
+    first = await watched.read({})
+    assert await watched.read({}) is first
     (tmp_path / "new").write_text(TWO.splitlines()[0])
     os.replace(tmp_path / "new", tmp_path / "llm.yaml")
-    assert set((await watched.list()).entries) == {"a"}
+    assert set((await watched.read({})).entries) == {"a"}
     (tmp_path / "llm.yaml").write_text(TWO)
-    assert set((await watched.list()).entries) == {"a", "b"}
+    assert set((await watched.read({})).entries) == {"a", "b"}
 
 
 async def test_missing_unreadable_and_outside(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"there is no file llm.yaml in "):
-        await file(tmp_path / "x").list()
+        await file(tmp_path / "x").read({})
     (tmp_path / "x").mkdir()
     (tmp_path / "secret.yaml").write_text(TWO)
     (tmp_path / "x" / "llm.yaml").symlink_to("../secret.yaml")
     with pytest.raises(SourceError, match="is a link that leads out of"):
-        await file(tmp_path / "x").list()
+        await file(tmp_path / "x").read({})
     (tmp_path / "x" / "llm.yaml").unlink()
     (tmp_path / "x" / "llm.yaml").mkdir()
     with pytest.raises(SourceError, match=r"llm.yaml cannot be read: is a folder"):
-        await file(tmp_path / "x").list()
+        await file(tmp_path / "x").read({})
 
 
 def test_a_size_declares_how_many_there_are() -> None:

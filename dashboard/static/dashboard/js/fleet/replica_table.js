@@ -12,6 +12,7 @@ import { State } from "../components/state.js";
 import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
 import { DrainForm } from "./drain_form.js";
+import { ProbeResults } from "./probe_results.js";
 import { RowNotes } from "./row_notes.js";
 import { Learned } from "./learned.js";
 import { WeightButton, WeightForm } from "./weight.js";
@@ -53,12 +54,13 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
   const settings = model.settings.get(replica.name);
   const [weighing, weigh] = useState(false);
   const [asking, ask] = useState(false);
+  const [probes, showProbes] = useState(false);
   // The dialog is about one that is active; what was asked is answered by whoever drains it.
   const draining = asking && actions.adminState(replica) === "active";
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
     <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
-    <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} /></td>
+    <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} open=${probes} onOpen=${() => showProbes(!probes)} /></td>
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}${settings?.version && html`<span class="sub clipped" title=${`Version ${settings.version} of the model`}>version ${settings.version}</span>`}<${Adapters} names=${settings?.adapters} /></td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
     <td class="num" data-label="Share" data-cell="share"><${Quantity} of=${share(replica.share_percent)} /></td>
@@ -73,6 +75,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
 
   function form() {
     if (edits.open === replica.name) return html`<${EditReplica} edits=${edits} replica=${replica} others=${others(model, replica.name)} />`;
+    if (probes) return html`<${ProbeResults} fleet=${actions.fleet} name=${replica.name} onClose=${() => showProbes(false)} />`;
     if (draining) return html`<${DrainForm} replica=${replica} actions=${actions} onClose=${() => ask(false)} />`;
     return weighing && html`<${WeightForm} replica=${replica} actions=${actions} onClose=${() => weigh(false)} />`;
   }
@@ -115,15 +118,16 @@ function others({ frame }, name) {
   return frame?.replicas.filter((one) => one.eligible && one.name !== name).length ?? 0;
 }
 
-/** @param {{replica: ReplicaLive, actions: import("./row_actions.js").RowActions}} props */
-function StateCell({ replica, actions }) {
+/** The reason opens the probe results behind it. @param {{replica: ReplicaLive, actions: import("./row_actions.js").RowActions, open: boolean, onOpen: () => void}} props */
+function StateCell({ replica, actions, open, onOpen }) {
   const intent = actions.adminState(replica);
   // Confirmed by the API, and not yet in a frame.
   if (intent !== replica.admin_state) {
     const ahead = intent === "active" ? replica.health : intent;
     return html`<${State} state=${ahead} /><span class="sub">confirmed just now</span>`;
   }
-  return html`<${State} state=${replica.state} /><span class="sub">${replica.why}</span>`;
+  return html`<${State} state=${replica.state} /><button type="button" class="sub why-button" title="Click for its last probe results" aria-expanded=${open}
+    aria-label=${`Probe results of ${replica.name}: ${replica.why}`} onClick=${onOpen}>${replica.why}</button>`;
 }
 
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */

@@ -18,7 +18,7 @@ export function ScalingPanel({ signal }) {
 
 /** @param {number | null} desired @param {number} there @returns {[state: string, word: string]} */
 function verdict(desired, there) {
-  if (desired === null) return ["unknown", "cannot tell"];
+  if (desired === null) return ["checking", "cannot tell"];
   if (desired > there) return ["late", `${desired}, ${desired - there} more`];
   if (desired < there) return ["ready", `${desired}, ${there - desired} to spare`];
   return ["ready", `${desired}, as there are`];

@@ -1,0 +1,86 @@
+"""Leases (self-registration): replicas that register themselves, and stay as long as they renew.
+
+What a lease that is missing, or that has run out, means is in :mod:`controlplane.discovery.lease_store` and
+:mod:`controlplane.discovery.leases`.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import redis
+
+from controlplane.datastores import redis as datastore
+from controlplane.discovery import leases
+from controlplane.discovery.daemon_threads import in_daemon_thread
+from controlplane.discovery.fleet_view import OwnRow
+from controlplane.discovery.kinds.kind import SourceError, entry_of
+from controlplane.discovery.lease_store import BELL, LeaseStore
+from controlplane.discovery.listing import Listing
+from controlplane.services.source_kinds.lease import LEASE_FIELDS
+from routing.contract.defaults import without_defaults
+from routing.contract.fleet_file import ReplicaEntry
+
+READ_WITHIN_S = 5.0
+FORGOTTEN_AFTER_S = 60.0
+"""A lease that has run out, or was released, and has no replica any more."""
+
+
+class LeaseList:
+    wants_own = True
+
+    def __init__(self, client: "redis.Redis", uid: str, ttl_s: float, template: Mapping[str, Any]) -> None:
+        self._store = LeaseStore(client, uid)
+        self._uid = uid
+        self._ttl_s = ttl_s
+        self._template = template
+        self._back: float | None = None
+        self._last_step: float | None = None
+
+    async def read(self, own: Mapping[str, OwnRow]) -> Listing:
+        try:
+            return await in_daemon_thread(lambda: self._list(own), within_s=READ_WITHIN_S)
+        except redis.RedisError as error:
+            raise SourceError("Redis, which has the leases, does not answer") from error
+
+    async def changes(self) -> AsyncIterator[None]:
+        client = datastore.async_client()
+        try:
+            async with client.pubsub(ignore_subscribe_messages=True) as bell:
+                await bell.subscribe(BELL)
+                async for message in bell.listen():
+                    if message["data"].decode() == self._uid:
+                        yield None
+        finally:
+            await client.aclose()
+
+    async def close(self) -> None:
+        return
+
+    def _list(self, own: Mapping[str, OwnRow]) -> Listing:
+        found, now = self._store.read()
+        self._back = leases.back_at(self._back, self._last_step, now)
+        self._last_step = now
+        lost = {
+            name: _settings(row) for name, row in own.items() if name not in found and row.drained_at is None
+        }
+        self._store.regrant(lost, self._ttl_s)
+        valid = {
+            name: lease.settings
+            for name, lease in found.items()
+            if not lease.leaving and leases.is_valid(lease.expires_at, lease.ttl_s, self._back, now)
+        }
+        over = found.keys() - valid.keys() - own.keys()
+        self._store.forget(name for name in over if now - found[name].expires_at > FORGOTTEN_AFTER_S)
+        return Listing(
+            {name: self._entry(name, settings) for name, settings in (valid | lost).items()},
+            leaving=frozenset(name for name, lease in found.items() if lease.leaving),
+        )
+
+    def _entry(self, name: str, settings: Mapping[str, object]) -> ReplicaEntry:
+        return entry_of({**self._template, **settings, "name": name})
+
+
+def _settings(row: OwnRow) -> dict[str, object]:
+    """As the replica registered itself, as far as can be told from what became of it."""
+    told = without_defaults(row.entry)
+    return {name: value for name, value in told.items() if name in LEASE_FIELDS}
