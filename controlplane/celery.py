@@ -11,6 +11,7 @@ app = Celery("switchyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(
     [
+        "controlplane.alerts",
         "controlplane.exporters",
         "controlplane.probes",
         "controlplane.retention",

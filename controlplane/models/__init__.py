@@ -1,6 +1,10 @@
 """The nouns of the control plane, one file each. Writes go through :mod:`controlplane.services`."""
 
 from controlplane.models.accelerator import Accelerator
+from controlplane.models.alert import Alert
+from controlplane.models.alert_destination import AlertDelivery, AlertDestination, AlertTold
+from controlplane.models.alert_rule import AlertRule
+from controlplane.models.alert_silence import AlertSilence
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
 from controlplane.models.discovery_source import (
@@ -24,6 +28,12 @@ from controlplane.models.token import ApiToken
 
 __all__ = [
     "Accelerator",
+    "Alert",
+    "AlertDelivery",
+    "AlertDestination",
+    "AlertRule",
+    "AlertSilence",
+    "AlertTold",
     "ApiToken",
     "AuditEntry",
     "ClientKey",
