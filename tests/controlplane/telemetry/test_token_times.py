@@ -56,6 +56,7 @@ def test_errors_by_reason_and_retries_a_second() -> None:
     numbers = merged.fleets["digits"]
     assert numbers.error_reasons == merged.total.error_reasons == {"timeout": 3.0, "busy": 2.0}
     assert numbers.retries_per_s == merged.total.retries_per_s == 4.0
+    assert numbers.lately_failed == {"busy": 2, "timeout": 3}
     assert numbers.replicas["u1"].failures == {"lost": 1}
 
 

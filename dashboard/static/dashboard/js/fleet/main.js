@@ -17,6 +17,7 @@ import { Timeline } from "../components/timeline.js";
 import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
+import { ErrorsPanel } from "./errors_panel.js";
 import { FallbackPanel } from "./fallback_panel.js";
 import { ScalingPanel } from "./scaling_panel.js";
 import { Heading } from "./heading.js";
@@ -28,6 +29,7 @@ import { QueuePanel } from "./queue_panel.js";
 import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
+import { StreamsPanel } from "./streams_panel.js";
 import { status } from "./status_banner.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
@@ -61,6 +63,8 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     ${frame && html`<${FallbackPanel} summary=${frame.summary} />`}
+    ${frame && html`<${ErrorsPanel} errors=${frame.errors} />`}
+    ${frame && html`<${StreamsPanel} fleet=${fleet} point=${frame.point} />`}
     <div class="columns">
       ${FLEET_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>
