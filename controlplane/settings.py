@@ -10,7 +10,7 @@ from typing import cast
 
 from celery.schedules import crontab
 
-from controlplane.config import environment
+from controlplane.config import environment, smtp_settings
 from controlplane.config.setting_docs import SettingDoc
 from controlplane.observability.log_config import configuration
 from controlplane.supervision.environment import socket_path
@@ -100,6 +100,35 @@ PROXY_URL = environment.http_url(
     ),
 )
 
+# Where people reach the dashboard: links in notifications of alerts lead there.
+DASHBOARD_URL = environment.public_url(
+    "SWITCHYARD_DASHBOARD_URL",
+    about=SettingDoc(
+        "base URL of the dashboard, for links in [notifications of alerts](alerts.md)",
+        "https://switchyard.example.com",
+    ),
+)
+
+# --- E-mail: notifications of alerts (controlplane/alerts/) ---
+_SMTP = smtp_settings.smtp_server(
+    "SWITCHYARD_SMTP_URL",
+    about=SettingDoc(
+        "mail server for [notifications of alerts](alerts.md): `smtps://` is TLS from the start, "
+        "`smtp+starttls://` turns to TLS, `smtp://` has none; user and password are percent-encoded",
+        "smtp+starttls://switchyard:p%40ss@mail.example.com:587",
+        "no e-mail is sent",
+    ),
+)
+EMAIL_HOST, EMAIL_PORT = _SMTP.host, _SMTP.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _SMTP.user, _SMTP.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _SMTP.starttls, _SMTP.tls
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = environment.text(
+    "SWITCHYARD_EMAIL_FROM",
+    "switchyard@localhost",
+    about=SettingDoc("sender of e-mails", "Switchyard <switchyard@example.com>"),
+)
+
 # --- Redis: database 0 carries table, telemetry and probes; 1 channels, 2 Celery ---
 REDIS_URL = environment.redis_url(
     "SWITCHYARD_REDIS_URL",
@@ -151,11 +180,21 @@ CELERY_BEAT_SCHEDULE = {
         # Wide, because it is judged by two hosts' clocks; a late tick finds nothing due and costs nothing.
         "options": {"expires": 15.0},
     },
+    "read-exporters": {
+        "task": "controlplane.exporters.tasks.read_exporters",
+        "schedule": 10.0,
+        "options": {"expires": 15.0},
+    },
     "keep-history": {
         "task": "controlplane.telemetry.tasks.keep_history",
         # A minute after each five are over, when their last minute is there.
         "schedule": crontab(minute="1-56/5"),
         "options": {"expires": 240.0},
+    },
+    "alerts-tick": {
+        "task": "controlplane.alerts.tasks.tick",
+        "schedule": 5.0,
+        "options": {"expires": 15.0},
     },
     "forget-old": {
         "task": "controlplane.retention.tasks.forget_old",
@@ -214,6 +253,30 @@ SOURCES_DIR = environment.folder(
         "conductors",
         "/etc/switchyard/sources",
         "`sources/` in the data folder",
+    ),
+)
+# The cluster whose services sources of kind `kubernetes` may name; in a pod the defaults are right.
+KUBERNETES_URL = environment.http_url(
+    "SWITCHYARD_KUBERNETES_URL",
+    "https://kubernetes.default.svc",
+    about=SettingDoc(
+        "API server that [sources](discovery.md#kubernetes) of kind `kubernetes` ask", "https://10.0.0.1:6443"
+    ),
+)
+KUBERNETES_TOKEN_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_TOKEN_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    about=SettingDoc(
+        "file with the token for it, on the hosts of conductors; empty: none is sent",
+        "/etc/switchyard/k8s.token",
+    ),
+)
+KUBERNETES_CA_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_CA_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+    about=SettingDoc(
+        "certificates trusted for it, on the hosts of conductors; empty: the system's",
+        "/etc/switchyard/k8s.pem",
     ),
 )
 

@@ -23,11 +23,13 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import Error as DatabaseError
 
 from controlplane.access.grants import NOTHING
+from controlplane.alerts.live_counts import ALERTS_GROUP, seen_by
 from controlplane.datastores import redis
 from controlplane.telemetry import frames
 from controlplane.telemetry.limited_frames import overview_of
 from dashboard import session_watch, ws_auth
 from dashboard.initial_message import (
+    alerts_message,
     frame_message,
     initial_client_keys_message,
     initial_message,
@@ -102,9 +104,9 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
             return NOT_SIGNED_IN
         if not self.may_see():
             return NOT_FOR_THIS_ACCOUNT
+        self.fleets = await read.fleets_seen(self.access)
         if self.fleet is not None:
             return 0 if await read.fleet_seen(self.access, self.fleet) else NO_SUCH_FLEET
-        self.fleets = await read.fleets_seen(self.access)
         return 0
 
     async def connect(self) -> None:
@@ -123,6 +125,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         client: Any = redis.async_client()
         try:
             await self.channel_layer.group_add(self.group, self.channel_name)
+            await self.channel_layer.group_add(ALERTS_GROUP, self.channel_name)
             await self.send(text_data=await self.initial_message(client))
         except redis.LOST:
             await self.close(TRY_AGAIN_LATER)
@@ -135,6 +138,10 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         """From the conductor, over the channel layer."""
         self.newest = event["data"]
         self.arrived.set()
+
+    async def live_alerts(self, event: dict[str, Any]) -> None:
+        """From who evaluates alerts: how many fire, by fleet."""
+        await self.send(text_data=alerts_message(seen_by(event["data"], self.fleets)))
 
     async def _forward(self) -> None:
         while True:
@@ -201,6 +208,7 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # channels ha
         await asyncio.gather(*self.tasks, return_exceptions=True)
         with suppress(*redis.LOST):
             await self.channel_layer.group_discard(self.group, self.channel_name)
+            await self.channel_layer.group_discard(ALERTS_GROUP, self.channel_name)
 
 
 class ClientKeysConsumer(LiveConsumer):

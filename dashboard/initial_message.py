@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from controlplane.alerts.live_counts import FiringCount
 from controlplane.telemetry import frames
 from controlplane.telemetry.limited_frames import overview_of
 
@@ -99,6 +100,11 @@ def _encode(history: Sequence[bytes], frame: bytes | None, *, sparks: dict[str, 
 def frame_message(frame: str) -> str:
     """One frame, as the conductor wrote it, for the page."""
     return f'{{"type":"frame","frame":{frame}}}'
+
+
+def alerts_message(counts: FiringCount) -> str:
+    """How many alerts fire that are not silenced, as ``GET /api/v1/alerts/counts`` answers."""
+    return msgspec.json.encode({"type": "alerts", **msgspec.to_builtins(counts)}).decode()
 
 
 def silence_message(redis_answers: bool) -> str:

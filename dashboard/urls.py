@@ -8,6 +8,7 @@ from dashboard import accounts, views
 urlpatterns = [
     path("", views.overview, name="overview"),
     path("fleets/<str:name>", views.fleet, name="fleet"),
+    path("alerts", views.alerts, name="alerts"),
     path("hardware", views.hardware, name="hardware"),
     path("events", views.events, name="events"),
     path("client-keys", views.client_keys, name="client-keys"),

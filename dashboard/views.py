@@ -23,8 +23,8 @@ from routing.contract.probe_presets import PRESETS
 NAMES_IN_NAVIGATION = 20
 FOR_ALL_FLEETS = ("client_keys", "system")
 """Pages of what belongs to no fleet: for accounts whose role is for all of them."""
-FOR_SOME_FLEETS = ("overview",)
-"""Pages on which a role in some fleets makes something: fleets with their labels."""
+FOR_SOME_FLEETS = ("overview", "alerts")
+"""Pages on which a role in some fleets does something: fleets with their labels, silences of their alerts."""
 
 Content = dict[str, Any]
 
@@ -58,6 +58,11 @@ def overview() -> Content:
 @page
 def fleet(name: str) -> Content:
     return {"fleet": get_object_or_404(Fleet, name=name), "keys": _client_key_required()}
+
+
+@page
+def alerts() -> Content:
+    return {}
 
 
 @page

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+from controlplane.alerts.destinations import DESTINATION
+from controlplane.alerts.rule_book import THRESHOLD, QuantityRule
+from controlplane.alerts.silences import SILENCE
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
+from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.keys_required import SETTINGS
 from controlplane.services.source_kinds.lease import LEASE_REQUEST
 from controlplane.services.source_rules import SOURCE
@@ -24,7 +28,9 @@ def schema_of(rule: Rule, *, partial: bool = False) -> SchemaObject:
     """``partial``: a merge patch, in which nothing is required and ``null`` goes back to the default."""
     schema = {"description": rule.words, **_body(rule, partial)}
     if rule.nullable:
-        return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
+        kinds = schema.get("type", [])
+        listed = kinds if isinstance(kinds, list) else [kinds]
+        return {**schema, "type": [*listed, "null"]} if listed else schema
     return schema
 
 
@@ -49,6 +55,8 @@ def _body(rule: Rule, partial: bool) -> SchemaObject:
     if isinstance(rule, ExposeRule):
         paths = {"type": "array", "items": {"type": "string", "pattern": "^/"}, "minItems": 1}
         return {"oneOf": [{"enum": [INFERENCE, ALL]}, paths, {"type": "null"}]}
+    if isinstance(rule, QuantityRule):
+        return {"type": ["number", "string"]}
     if isinstance(rule, Text) and rule.what == "name":
         return {"type": "string", "pattern": SLUG_PATTERN.replace(r"\Z", "$")}
     return {"type": "string"}
@@ -101,9 +109,16 @@ SOURCE_CHANGES = _request(_without(schema_of(SOURCE, partial=True), "name"))
 NEW_CLIENT_KEY = _request(schema_of(CLIENT_KEY))
 CLIENT_KEY_CHANGES = _request(schema_of(CLIENT_KEY, partial=True))
 CLIENT_KEY_SETTINGS = _request(schema_of(SETTINGS))
+NEW_ALERT_RULE = _request(schema_of(THRESHOLD))
+ALERT_RULE_CHANGES = _request(_without(schema_of(THRESHOLD, partial=True), "name"))
+NEW_ALERT_DESTINATION = _request(_without(schema_of(DESTINATION), "new_secret"))
+ALERT_DESTINATION_CHANGES = _request(_without(schema_of(DESTINATION, partial=True), "name", "kind"))
+NEW_ALERT_SILENCE = _request(schema_of(SILENCE))
 NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
 NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))
+NEW_EXPORTER = _request(schema_of(EXPORTER))
+EXPORTER_CHANGES = _request(_without(schema_of(EXPORTER, partial=True), "name"))
 ACCELERATOR_CHANGES = _request(_without(schema_of(ACCELERATOR, partial=True), "name"))
 DRAIN = _request(schema_of(DRAIN_RULES))
 TRIAL_REQUEST = _request(schema_of(TRIAL))

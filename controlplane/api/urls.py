@@ -3,11 +3,23 @@
 from django.urls import path
 
 from controlplane.api.accelerators import AcceleratorDetail, AcceleratorList
+from controlplane.api.alerts import (
+    AlertCounts,
+    AlertDestinationDetail,
+    AlertDestinationList,
+    AlertDestinationTest,
+    AlertList,
+    AlertRuleDetail,
+    AlertRuleList,
+    AlertSilenceDetail,
+    AlertSilenceList,
+)
 from controlplane.api.audit import AuditList
 from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList, ClientKeySettings
 from controlplane.api.docs import Docs, Schema
 from controlplane.api.drains import Drains
 from controlplane.api.events import EventList
+from controlplane.api.exporters import ExporterDetail, ExporterList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
 from controlplane.api.history import ClientKeyHistoryView, FleetHistoryView, ReplicaHistoryView
@@ -58,6 +70,8 @@ urlpatterns = [
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("exporters", ExporterList.as_view(), name="api-exporters"),
+    path("exporters/<str:name>", ExporterDetail.as_view(), name="api-exporter"),
     path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
     path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
     path("drains", Drains.as_view(), name="api-drains"),
@@ -72,6 +86,19 @@ urlpatterns = [
     path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),
     path("strategies", StrategyList.as_view(), name="api-strategies"),
     path("events", EventList.as_view(), name="api-events"),
+    path("alerts", AlertList.as_view(), name="api-alerts"),
+    path("alerts/counts", AlertCounts.as_view(), name="api-alert-counts"),
+    path("alerts/rules", AlertRuleList.as_view(), name="api-alert-rules"),
+    path("alerts/rules/<str:name>", AlertRuleDetail.as_view(), name="api-alert-rule"),
+    path("alerts/destinations", AlertDestinationList.as_view(), name="api-alert-destinations"),
+    path("alerts/destinations/<str:name>", AlertDestinationDetail.as_view(), name="api-alert-destination"),
+    path(
+        "alerts/destinations/<str:name>/test",
+        AlertDestinationTest.as_view(),
+        name="api-alert-destination-test",
+    ),
+    path("alerts/silences", AlertSilenceList.as_view(), name="api-alert-silences"),
+    path("alerts/silences/<int:silence>", AlertSilenceDetail.as_view(), name="api-alert-silence"),
     path("audit", AuditList.as_view(), name="api-audit"),
     path("system", SystemView.as_view(), name="api-system"),
     path("schema", Schema.as_view(), name="schema"),

@@ -112,11 +112,21 @@ def folder(name: str, default: Path, *, about: SettingDoc) -> Path:
 def http_url(name: str, default: str, *, about: SettingDoc) -> str:
     """An http(s) URL without its trailing slash."""
     declare(name, "`http://` or `https://` URL", default, about)
-    url = text(name, default)
+    return _checked_http_url(name, text(name, default))
+
+
+def _checked_http_url(name: str, url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ImproperlyConfigured(f"{name}={url!r} must look like http://host:port.")
     return url.rstrip("/")
+
+
+def public_url(name: str, *, about: SettingDoc) -> str:
+    """As :func:`http_url`; empty: nobody has said."""
+    declare(name, "`http://` or `https://` URL", "", about)
+    url = text(name)
+    return _checked_http_url(name, url) if url else ""
 
 
 def secret_key(name: str, file: Path, *, about: SettingDoc) -> str:

@@ -1,6 +1,10 @@
 """The nouns of the control plane, one file each. Writes go through :mod:`controlplane.services`."""
 
 from controlplane.models.accelerator import Accelerator
+from controlplane.models.alert import Alert
+from controlplane.models.alert_destination import AlertDelivery, AlertDestination, AlertTold
+from controlplane.models.alert_rule import AlertRule
+from controlplane.models.alert_silence import AlertSilence
 from controlplane.models.audit import AuditEntry
 from controlplane.models.client_key import ClientKey
 from controlplane.models.discovery_source import (
@@ -10,6 +14,7 @@ from controlplane.models.discovery_source import (
     SourceState,
 )
 from controlplane.models.event import Event
+from controlplane.models.exporter import Exporter
 from controlplane.models.fleet import Fleet
 from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
@@ -23,12 +28,19 @@ from controlplane.models.token import ApiToken
 
 __all__ = [
     "Accelerator",
+    "Alert",
+    "AlertDelivery",
+    "AlertDestination",
+    "AlertRule",
+    "AlertSilence",
+    "AlertTold",
     "ApiToken",
     "AuditEntry",
     "ClientKey",
     "DiscoverySource",
     "DiscoverySourceStatus",
     "Event",
+    "Exporter",
     "Fleet",
     "FleetHistory",
     "ForcedPasswordChange",

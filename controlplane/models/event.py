@@ -14,6 +14,7 @@ class Event(models.Model):
         POLICY = "policy", "policy"
         LIMIT = "limit", "limit"
         SYSTEM = "system", "system"
+        ALERT = "alert", "alert"
 
     kind = models.CharField(max_length=10, choices=Kind.choices)
     state = models.CharField(max_length=20, blank=True, default="")

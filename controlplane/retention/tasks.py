@@ -1,10 +1,10 @@
 """Retention: the hourly Celery task that deletes old rows.
 
-It deletes events older than ``SWITCHYARD_EVENTS_DAYS``, and rows of fleets' history older than
-``SWITCHYARD_HISTORY_DAYS``. It deletes audit entries, revoked client keys,
-expired API tokens, and policy revisions no longer in force, when they are older than
-``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose
-overlap is over.
+It deletes events, resolved alerts and ended silences older than ``SWITCHYARD_EVENTS_DAYS``, rows of fleets'
+history older than ``SWITCHYARD_HISTORY_DAYS``, and sent notifications after a week. It deletes audit entries,
+revoked client keys, expired API tokens, and policy revisions no longer in force, when they are older than
+``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose overlap
+is over.
 
 If a run is lost or killed, nothing is lost: the next run deletes the same rows.
 """
@@ -20,9 +20,21 @@ from django.db import Error as DatabaseError
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, FleetHistory, PolicyRevision
+from controlplane.models import (
+    Alert,
+    AlertDelivery,
+    AlertSilence,
+    ApiToken,
+    AuditEntry,
+    ClientKey,
+    Event,
+    FleetHistory,
+    PolicyRevision,
+)
 from controlplane.services import key_salts
 from controlplane.services.retention import forget
+
+DELIVERIES_DAYS = 7
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +58,9 @@ def kept() -> list[Kept]:
         Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
         Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),
         Kept("expired API tokens", ApiToken.objects.all(), "expires_at", settings.AUDIT_DAYS),
+        Kept("resolved alerts", Alert.objects.all(), "resolved_at", settings.EVENTS_DAYS),
+        Kept("ended silences", AlertSilence.objects.all(), "ends_at", settings.EVENTS_DAYS),
+        Kept("sent notifications", AlertDelivery.objects.all(), "done_at", DELIVERIES_DAYS),
         Kept("expired sessions", Session.objects.all(), "expire_date", 0),
     ]
 

@@ -14,6 +14,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
+from controlplane.exporters import store as exporter_readings
 from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
@@ -29,6 +30,7 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
+from controlplane.telemetry.measured_devices import NOTHING_MEASURED, measured_devices
 from controlplane.telemetry.measures import HistoryRow, HistorySubject
 from controlplane.telemetry.merge import MergeState, merge
 from controlplane.telemetry.merged_numbers import Merged
@@ -79,6 +81,7 @@ class Conductor:
         self._reader = DbReader()
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
+        self._measured = NOTHING_MEASURED
         self._outbox = FramePublisherState()
         self._minutes = MinuteCollector()
         self._history = MinuteHistory(client)
@@ -206,7 +209,13 @@ class Conductor:
             """Not when so slow that another conductor may lead by now, and tell it."""
             return self._clock() - began <= LEASE_MS / 2000 or self._leadership.hold()
 
-        observed = Observed(merged, self._rows.keys if self._rows is not None else [])
+        rows = self._rows
+        observed = Observed(
+            merged,
+            rows.keys if rows is not None else [],
+            rows.fleets if rows is not None else [],
+            self._measured.defects(),
+        )
         with self._outages_logged("the event log", DatabaseError):
             self._notices.send(observed, handover_at, may_write)
 
@@ -217,10 +226,15 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
+            self._measured = measured_devices(exporter_readings.read(self._client), at)
             probes = last_results.read_unopened(self._client)
             reported = last_results.read_loads(self._client)
             frames = frame_builder.build(
-                *(self._rows, merged, probes, reported), sequence=self._sequence, at=at, quiet=self._quiet
+                *(self._rows, merged, probes, reported),
+                sequence=self._sequence,
+                at=at,
+                quiet=self._quiet,
+                devices_measured=self._measured,
             )
             self._scalers.follow(frames, self._rows, merged, self._clock())
             messages = frame_publisher.store(pipeline, self._outbox, frames)

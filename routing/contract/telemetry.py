@@ -335,6 +335,8 @@ class WorkerReport(msgspec.Struct, kw_only=True):
     short_of: str = ""
     """``descriptors``: nearly used up; ``connections``: client connections are refused, or closed
     for others."""
+    certificate_left_s: float | None = None
+    """Until its listener's certificate ends, negative afterwards; ``None``: it has none."""
     prefixes_sent: int = 0
     """Hashes of prompts' prefixes that it told other hosts (``prefix_affinity``)."""
     prefixes_applied: int = 0

@@ -117,6 +117,8 @@ class Proxy:
         self.stream_mover = StreamMover(self._loop, table)
         """Frees replicas that are drained with ``move``."""
         self.rejected = 0
+        self.certificate_ends_at: float | None = None
+        """Of its listener, Unix seconds; ``None``: it has none."""
         """Requests rejected before any fleet was found: malformed, unknown model, too large."""
         self.acts: Counter[str] = Counter()
         """How often a connection ended at a time limit, by reason."""
@@ -165,9 +167,12 @@ class Proxy:
     def _connection(self, client: ClientConnection) -> asyncio.Protocol:
         return client if self._tls is None else TlsLayer(self._tls, client, self, client.peer.decode())
 
-    def speak_tls(self, context: ssl.SSLContext) -> None:
-        """From now on new connections use TLS with this context; open ones stay as they are."""
+    def speak_tls(self, context: ssl.SSLContext, ends_at: float | None = None) -> None:
+        """From now on new connections use TLS with this context; open ones stay as they are.
+
+        ``ends_at``: when its certificate does, Unix seconds."""
         self._tls = context
+        self.certificate_ends_at = ends_at
         self.scheme = b"https"
 
     def stand_behind(self, trusted: TrustedProxies, proxy_protocol: bool) -> None:

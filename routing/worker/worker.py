@@ -340,7 +340,8 @@ class Worker:
                 self._applier.table.totals = TotalsBlock(fd, self._counts.worker)
 
     def _use_certificate(self, certificate: Certificate) -> None:
-        self._proxy.speak_tls(server_context(certificate.chain, certificate.key))
+        context = server_context(certificate.chain, certificate.key)
+        self._proxy.speak_tls(context, certificate.expires_at)
 
     def _on_applied(
         self, manifest: Manifest | None, snapshots: list[FleetSnapshot], from_master: bool

@@ -6,6 +6,7 @@ import re
 import msgspec
 import pytest
 
+from controlplane.alerts.live_counts import FiringCount
 from controlplane.telemetry import frames
 from dashboard import initial_message
 from tests.dashboard.jsdoc import JS, js_type, structs_of, typedefs
@@ -46,6 +47,10 @@ def test_a_typedef_has_the_fields_of_its_struct(name: str) -> None:
 
 def test_the_feed_knows_each_kind_of_message() -> None:
     read = set(re.findall(r'message\.type === "(\w+)"', (JS / "live/feed.js").read_text()))
-    sent = [initial_message.frame_message("{}"), initial_message.silence_message(True)]
+    sent = [
+        initial_message.frame_message("{}"),
+        initial_message.silence_message(True),
+        initial_message.alerts_message(FiringCount()),
+    ]
     tag = initial_message.InitialMessage.__struct_config__.tag
     assert read == {tag, *(json.loads(one)["type"] for one in sent)}

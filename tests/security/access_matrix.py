@@ -33,6 +33,7 @@ class Need(NamedTuple):
 OPEN = Need(Role.NOBODY)
 READ, OPERATE, ADMINISTER = Need(Role.READ), Need(Role.OPERATE), Need(Role.ADMINISTER)
 READ_ALL, ADMINISTER_ALL = Need(Role.READ, True), Need(Role.ADMINISTER, True)
+OPERATE_ALL = Need(Role.OPERATE, True)
 
 Methods = Mapping[str, Need]
 """Method → what it needs. HEAD goes with GET. What is not named is refused to everybody."""
@@ -70,6 +71,8 @@ API: Mapping[str, Methods] = {
     "/api/v1/live": {"GET": READ},
     "/api/v1/hardware-classes": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/hardware-classes/<str:name>": {"GET": READ, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
+    "/api/v1/exporters": {"GET": READ_ALL, "POST": ADMINISTER_ALL},
+    "/api/v1/exporters/<str:name>": {"GET": READ_ALL, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
     "/api/v1/accelerators": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/accelerators/<path:accelerator>": {
         "GET": READ,
@@ -87,6 +90,19 @@ API: Mapping[str, Methods] = {
     "/api/v1/tokens/<int:token>": {"DELETE": READ},
     "/api/v1/strategies": {"GET": READ},
     "/api/v1/events": {"GET": READ},
+    "/api/v1/alerts": {"GET": READ},
+    "/api/v1/alerts/counts": {"GET": READ},
+    "/api/v1/alerts/rules": {"GET": READ, "POST": ADMINISTER_ALL},
+    "/api/v1/alerts/rules/<str:name>": {"GET": READ, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
+    "/api/v1/alerts/destinations": {"GET": READ_ALL, "POST": ADMINISTER_ALL},
+    "/api/v1/alerts/destinations/<str:name>": {
+        "GET": READ_ALL,
+        "PATCH": ADMINISTER_ALL,
+        "DELETE": ADMINISTER_ALL,
+    },
+    "/api/v1/alerts/destinations/<str:name>/test": {"POST": OPERATE_ALL},
+    "/api/v1/alerts/silences": {"GET": READ, "POST": OPERATE},
+    "/api/v1/alerts/silences/<int:silence>": {"GET": READ, "DELETE": OPERATE},
     "/api/v1/audit": {"GET": READ_ALL},
     "/api/v1/system": {"GET": READ_ALL},
     "/api/v1/schema": {"GET": READ},
@@ -101,6 +117,7 @@ PAGES: Mapping[str, Methods] = {
     "/password": {"GET": READ, "POST": READ},
     "/": {"GET": READ},
     "/fleets/<str:name>": {"GET": READ},
+    "/alerts": {"GET": READ},
     "/hardware": {"GET": READ},
     "/events": {"GET": READ},
     "/client-keys": {"GET": READ_ALL},

@@ -8,7 +8,9 @@ from controlplane.api.serializers.common import ReadOnlySerializer
 class EventSerializer(ReadOnlySerializer):
     id = serializers.IntegerField()
     at = serializers.DateTimeField()
-    kind = serializers.ChoiceField(choices=["health", "ejection", "admin", "policy", "limit", "system"])
+    kind = serializers.ChoiceField(
+        choices=["health", "ejection", "admin", "policy", "limit", "system", "alert"]
+    )
     state = serializers.CharField(allow_blank=True)
     fleet = serializers.CharField(allow_null=True)
     fleet_exists = serializers.BooleanField(

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from controlplane.alerts import evaluation_thread
 from controlplane.datastores import redis, sqlite_log
 from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.management.base import SwitchyardCommand
@@ -45,6 +46,7 @@ class Command(SwitchyardCommand):
         sqlite_log.hold_open()
         logger.info("conductor %s started", name)
         conductor = Conductor(redis.client(), name)
+        evaluation_thread.start(lambda: conductor.leads)
         discovery = DiscoveryRunner(redis.client(), lambda: conductor.leads)
         discovery.start()
         run(conductor)

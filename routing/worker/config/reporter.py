@@ -120,6 +120,7 @@ class Reporter:
             open_fds=self._overload.in_use,
             max_fds=self._overload.limit,
             short_of=self._overload.short_of,
+            certificate_left_s=_left_s(self._proxy.certificate_ends_at),
             prefixes_sent=news.sent,
             prefixes_applied=news.applied,
             prefixes_left_out=news.left_out,
@@ -130,3 +131,7 @@ class Reporter:
             accelerators=self._applier.table.memory.counters(),
             drained_by_hand=self._applier.emergency_drains(now),
         )
+
+
+def _left_s(ends_at: float | None) -> float | None:
+    return None if ends_at is None else ends_at - time.time()

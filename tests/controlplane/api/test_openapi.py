@@ -10,12 +10,16 @@ from django.http import HttpResponse
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
 
+from controlplane.alerts.destinations import DESTINATION
+from controlplane.alerts.rule_book import THRESHOLD
+from controlplane.alerts.silences import SILENCE
 from controlplane.discovery import last_lists
 from controlplane.discovery.last_lists import LastList
 from controlplane.models import DiscoverySource, Replica, ReplicaOwner
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN
+from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
@@ -87,6 +91,8 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/sources", "post", SOURCE, set()),
         ("/fleets/{fleet}/sources/{source}", "patch", SOURCE, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/exporters", "post", EXPORTER, set()),
+        ("/exporters/{name}", "patch", EXPORTER, {"name"}),
         ("/accelerators", "post", ACCELERATOR, set()),
         ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
         ("/trial-probes", "post", TRIAL, set()),
@@ -94,6 +100,11 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/client-keys", "post", CLIENT_KEY, set()),
         ("/client-keys/{key}", "patch", CLIENT_KEY, set()),
         ("/tokens", "post", TOKEN, set()),
+        ("/alerts/rules", "post", THRESHOLD, set()),
+        ("/alerts/rules/{name}", "patch", THRESHOLD, {"name"}),
+        ("/alerts/destinations", "post", DESTINATION, {"new_secret"}),
+        ("/alerts/destinations/{name}", "patch", DESTINATION, {"name", "kind"}),
+        ("/alerts/silences", "post", SILENCE, set()),
     ],
 )
 def test_what_may_be_sent_is_what_the_rules_check(
@@ -126,6 +137,11 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     ReplicaOwner.objects.create(replica=Replica.objects.get(name="b"), source=DiscoverySource.objects.get())
     last = LastList(at=time.time(), took_s=0.1, entries=1, left_alone=["a"], refused={"b": "no"})
     last_lists.store(redis_client, str(DiscoverySource.objects.get().uid), last)
+    service = {"namespace": "m", "service": "s", "labels": {"site": "zone"}}
+    for kind, settings in {"kubernetes": service, "dns": {"name": "llm.models.example"}}.items():
+        check(
+            api.post("/fleets/llm/sources", {"name": kind, kind: settings}), "/fleets/{fleet}/sources", "post"
+        )
     leases = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}}
     check(api.post("/fleets/llm/sources", leases), "/fleets/{fleet}/sources", "post")
     lease, template = {"url": "http://10.0.0.1:1"}, "/fleets/{fleet}/sources/{source}/leases/{replica}"
@@ -137,14 +153,28 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
     less = {"headroom_percent": 10}
     check(api.patch("/accelerators/node1/gpu0", less), "/accelerators/{accelerator}", "patch")
+    exporter = {"name": "h100", "host": "node1", "url": "http://node1:9400"}
+    check(api.post("/exporters", exporter), "/exporters", "post")
+    check(api.patch("/exporters/h100", {"host": "node2"}), "/exporters/{name}", "patch")
     made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
     check(made, "/client-keys", "post")
     key = made.json()["id"]
     check(api.patch(f"/client-keys/{key}", {"fleets": None}), "/client-keys/{key}", "patch")
     check(api.post("/tokens", {"name": "laptop"}), "/tokens", "post")
+    rule = {"name": "slow", "metric": "p99_s", "comparison": "above", "value": "2 s", "fleet": "llm"}
+    check(api.post("/alerts/rules", rule), "/alerts/rules", "post")
+    check(api.patch("/alerts/rules/slow", {"for_s": 30}), "/alerts/rules/{name}", "patch")
+    pager = {"name": "pager", "kind": "webhook", "url": "http://127.0.0.1:9/"}
+    check(api.post("/alerts/destinations", pager), "/alerts/destinations", "post")
+    check(api.patch("/alerts/destinations/pager", {"repeat_s": 600}), "/alerts/destinations/{name}", "patch")
+    check(api.post("/alerts/destinations/pager/test"), "/alerts/destinations/{name}/test", "post")
+    silenced = api.post("/alerts/silences", {"fleet": "llm", "reason": "disks", "duration_s": 600})
+    check(silenced, "/alerts/silences", "post")
+    named = {"/alerts/rules/{name}": "slow", "/alerts/destinations/{name}": "pager"}
     for path in [path for path, method, _ in operations() if method == "get"]:
         address = path.removeprefix("/api/v1")
-        names = {"fleet": "llm", "replica": "a", "name": "h100", "key": key, "number": 1}
+        names = {"fleet": "llm", "replica": "a", "name": named.get(address, "h100"), "key": key, "number": 1}
+        names["silence"] = silenced.json()["id"]
         names["source"] = "pods"
         names["accelerator"] = "node1/gpu0"
         if address == template:

@@ -12,7 +12,18 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.models import ApiToken, AuditEntry, ClientKey, Event, Fleet, FleetHistory, PolicyRevision
+from controlplane.models import (
+    Alert,
+    AlertDelivery,
+    AlertSilence,
+    ApiToken,
+    AuditEntry,
+    ClientKey,
+    Event,
+    Fleet,
+    FleetHistory,
+    PolicyRevision,
+)
 from controlplane.retention.tasks import forget_old
 from controlplane.services import retention
 
@@ -66,6 +77,9 @@ def test_one_run_is_bounded_and_begins_with_the_oldest(monkeypatch: pytest.Monke
     assert retention.forget(Event.objects.all(), before) == (0, True)
 
 
+ALERTS = (Alert, AlertSilence, AlertDelivery)
+
+
 def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,7 +91,7 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, FleetHistory, AuditEntry, PolicyRevision, ClientKey, ApiToken, Session]
+    assert asked == [Event, FleetHistory, AuditEntry, PolicyRevision, ClientKey, ApiToken, *ALERTS, Session]
     assert "old events stay until the next run: disk is full" in caplog.text
 
 

@@ -69,12 +69,18 @@
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive
  *
+ * @typedef {{age_s: number, used_bytes: number | null, memory_bytes: number | null, utilization_percent: number | null,
+ *   temperature_c: number | null, power_w: number | null, trouble: string, is_defect: boolean, memory_warning: string}} MeasuredLive
+ *
+ * @typedef {{name: string, exporter: string, age_s: number, problem: string, devices: number, memory_bytes: number | null,
+ *   available_bytes: number | null, load_1: number | null, processors: number}} HostLive
+ *
  * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number,
- *   leased_bytes: number | null, lease_waits: number}} AcceleratorLive
+ *   leased_bytes: number | null, lease_waits: number, measured: MeasuredLive | null}} AcceleratorLive
  *
  * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
  *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[],
- *   accelerators: AcceleratorLive[]}} OverviewFrame
+ *   accelerators: AcceleratorLive[], hosts: HostLive[]}} OverviewFrame
  *
  * @typedef {{reason: string, words: string, requests: number}} ErrorReasonLive
  *

@@ -2,7 +2,7 @@
 import { html, useState } from "../html.js";
 import { fromField, toField } from "./times.js";
 
-const KINDS = { health: "Health", ejection: "Ejection", admin: "Admin", policy: "Policy", limit: "Limit", system: "System" };
+const KINDS = { health: "Health", ejection: "Ejection", admin: "Admin", policy: "Policy", limit: "Limit", system: "System", alert: "Alert" };
 const AGES = { "": "any time", "1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days" };
 const TYPED_MS = 250;
 

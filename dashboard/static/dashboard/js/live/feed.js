@@ -104,6 +104,8 @@ export class Feed {
       this.#fresh(message.frame.at, 0);
       this.listener.frame(message.frame);
       if (gap > GAP_S) this.#reconnect();
+    } else if (message.type === "alerts") {
+      document.dispatchEvent(new CustomEvent("switchyard:alerts", { detail: message }));
     } else if (message.type === "silence") {
       this.redisAway = !message.redis;
     }

@@ -32,6 +32,11 @@ export class PolledResource {
     document.addEventListener("visibilitychange", () => document.hidden || this.#ask());
   }
 
+  /** Now, and not when its time comes. */
+  again() {
+    this.#ask();
+  }
+
   /** Age of what is shown; null before the first answer. */
   ageMs() {
     return this.#seenAt ? performance.now() - this.#seenAt : null;
