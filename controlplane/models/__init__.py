@@ -17,6 +17,7 @@ from controlplane.models.event import Event
 from controlplane.models.fleet import Fleet
 from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
+from controlplane.models.objective_count import ObjectiveCount
 from controlplane.models.replica import Replica
 from controlplane.models.replica_health import ReplicaHealth
 from controlplane.models.revision import PolicyRevision
@@ -41,6 +42,7 @@ __all__ = [
     "Fleet",
     "ForcedPasswordChange",
     "HardwareClass",
+    "ObjectiveCount",
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",
