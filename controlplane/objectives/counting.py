@@ -29,11 +29,11 @@ class SeenTotals(msgspec.Struct, array_like=True):
     fleets: FleetCounts = {}
 
 
-Seen = dict[str, SeenTotals]
+SeenByWorker = dict[str, SeenTotals]
 """By worker."""
 
 
-def news(seen: Seen, heard: Iterable[ReceivedReport], *, is_first: bool = False) -> FleetCounts:
+def news(seen: SeenByWorker, heard: Iterable[ReceivedReport], *, is_first: bool = False) -> FleetCounts:
     """What was counted since ``seen``, which is brought up to date. ``is_first``: nobody has counted yet."""
     found: FleetCounts = {}
     present = set()

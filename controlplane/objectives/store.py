@@ -12,7 +12,7 @@ import msgspec
 from controlplane.datastores.redis import client as redis_client
 from controlplane.models import ObjectiveCount
 from controlplane.objectives.count_series import COARSE_S, FINE_REACH_S, FINE_S
-from controlplane.objectives.counting import Counts, Seen
+from controlplane.objectives.counting import Counts, SeenByWorker
 from routing.contract.decode_errors import DECODE_ERRORS
 
 SEEN_KEY = "sy:objectives:seen"
@@ -29,7 +29,7 @@ def fine_key(fleet: str) -> str:
 class SeenByOne(msgspec.Struct):
     by: str
     """Who counted last."""
-    seen: Seen
+    seen: SeenByWorker
 
 
 class KeptCounts(msgspec.Struct, array_like=True, frozen=True):
@@ -66,7 +66,7 @@ def load_counts(fleet: str, fleet_id: int, since: float) -> tuple[list[KeptCount
     return [*coarse, *fine], newest.timestamp() if newest is not None else 0.0
 
 
-def keep(by: str, seen: Seen, fine: Mapping[str, KeptCounts]) -> None:
+def keep(by: str, seen: SeenByWorker, fine: Mapping[str, KeptCounts]) -> None:
     """In Redis, all of it or nothing. Raises redis.RedisError."""
     pipeline = redis_client().pipeline(transaction=True)
     pipeline.set(SEEN_KEY, msgspec.json.encode(SeenByOne(by, seen)), ex=SEEN_S)

@@ -12,7 +12,7 @@ from controlplane.models import Fleet
 from controlplane.objectives import counting, promises, published, store
 from controlplane.objectives.burn_rate import FleetObjectives, ObjectiveStatus, ObjectiveTarget, status
 from controlplane.objectives.count_series import FINE_S, CountSeries
-from controlplane.objectives.counting import Counts, Seen
+from controlplane.objectives.counting import Counts, SeenByWorker
 from controlplane.objectives.store import KeptCounts
 from controlplane.telemetry.merge import ReceivedReport
 from routing.contract.defaults import with_defaults
@@ -58,7 +58,7 @@ class ObjectiveTracker:
 
     def __init__(self) -> None:
         self._by = uuid.uuid4().hex
-        self._seen: Seen = {}
+        self._seen: SeenByWorker = {}
         self._fleets: dict[int, _Followed] = {}
         self._followed_at = float("-inf")
         self._kept_at = float("-inf")

@@ -1,4 +1,4 @@
-"""A fleet's routing policy: strategy, time limits, retries, ejection, and what is reserved.
+"""A fleet's routing policy: strategy, time limits, retries, ejection, objectives.
 
 These structs are used as they stand in the fleet file, in policy revisions and in the routing
 table, so that a default is written down once, here, and nowhere else.

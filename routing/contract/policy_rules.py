@@ -283,8 +283,8 @@ def _within_the_time_limit(fields: Mapping[str, Any], at: str, problems: Problem
     slo, timeouts = fields.get("slo"), fields.get("timeouts")
     latency_s = slo.get("latency_s") if isinstance(slo, Mapping) else None
     total_s = timeouts.get("total_s") if isinstance(timeouts, Mapping) else None
-    limit_s = _number(total_s) or Timeouts().total_s
-    if _number(latency_s) >= limit_s:
+    limit_s = Timeouts().total_s if total_s is None else _number(total_s)
+    if 0 < limit_s <= _number(latency_s):
         message = (
             f"must be below timeouts.total_s, which is {limit_s:g}: no request is served later than that, so "
             "nothing could miss it"

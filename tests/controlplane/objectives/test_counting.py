@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from controlplane.objectives import counting
-from controlplane.objectives.counting import Seen
+from controlplane.objectives.counting import SeenByWorker
 from controlplane.telemetry.merge import ReceivedReport
 from routing.contract.ended_requests import EndedRequests
 from routing.contract.telemetry import FleetCounters, WorkerReport
@@ -23,14 +23,14 @@ def success(found: counting.FleetCounts) -> tuple[int, int] | None:
 
 
 def test_only_what_is_new_counts() -> None:
-    seen: Seen = {}
+    seen: SeenByWorker = {}
     assert success(counting.news(seen, [heard(100)], is_first=True)) is None
     assert success(counting.news(seen, [heard(110, 2)])) == (10, 12)
     assert success(counting.news(seen, [heard(110, 2)])) == (0, 0)
 
 
 def test_a_worker_that_is_started_again_goes_on_in_its_memory() -> None:
-    seen: Seen = {}
+    seen: SeenByWorker = {}
     counting.news(seen, [heard(100)], is_first=True)
     assert success(counting.news(seen, [heard(105, incarnation=2, uptime_s=1.0)])) == (5, 5)
     assert success(counting.news(seen, [heard(3, incarnation=3, totals="block-2", uptime_s=1.0)])) == (3, 3)
@@ -39,20 +39,20 @@ def test_a_worker_that_is_started_again_goes_on_in_its_memory() -> None:
 
 
 def test_workers_are_added_up_and_a_new_one_counts_from_its_begin() -> None:
-    seen: Seen = {}
+    seen: SeenByWorker = {}
     counting.news(seen, [heard(100)], is_first=True)
     both = [heard(101), heard(7, 1, worker="gpu-2/9/0", uptime_s=2.0)]
     assert success(counting.news(seen, both)) == (8, 9)
 
 
 def test_a_fleet_that_is_made_again_counts_anew() -> None:
-    seen: Seen = {}
+    seen: SeenByWorker = {}
     counting.news(seen, [heard(100)], is_first=True)
     assert success(counting.news(seen, [heard(4)])) == (4, 4)
 
 
 def test_who_counts_next_goes_on_where_the_last_one_stopped() -> None:
-    seen: Seen = {}
+    seen: SeenByWorker = {}
     counting.news(seen, [heard(100)], is_first=True)
-    handed = msgspec.json.decode(msgspec.json.encode(seen), type=Seen)
+    handed = msgspec.json.decode(msgspec.json.encode(seen), type=SeenByWorker)
     assert success(counting.news(handed, [heard(130)])) == (30, 30)
