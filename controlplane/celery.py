@@ -9,7 +9,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 
 app = Celery("switchyard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["controlplane.probes", "controlplane.retention", "controlplane.alerts"])
+app.autodiscover_tasks(
+    [
+        "controlplane.alerts",
+        "controlplane.exporters",
+        "controlplane.probes",
+        "controlplane.retention",
+        "controlplane.telemetry",
+    ]
+)
 
 
 @signals.setup_logging.connect

@@ -180,6 +180,16 @@ CELERY_BEAT_SCHEDULE = {
         # Wide, because it is judged by two hosts' clocks; a late tick finds nothing due and costs nothing.
         "options": {"expires": 15.0},
     },
+    "read-exporters": {
+        "task": "controlplane.exporters.tasks.read_exporters",
+        "schedule": 10.0,
+        "options": {"expires": 15.0},
+    },
+    "keep-history": {
+        "task": "controlplane.telemetry.tasks.keep_history",
+        "schedule": crontab(minute="*/5"),
+        "options": {"expires": 240.0},
+    },
     "alerts-tick": {
         "task": "controlplane.alerts.tasks.tick",
         "schedule": 5.0,
@@ -200,6 +210,13 @@ EVENTS_DAYS = environment.whole_number(
     1,
     36500,
     about=SettingDoc("events older than this are deleted, each hour", "30"),
+)
+HISTORY_DAYS = environment.whole_number(
+    "SWITCHYARD_HISTORY_DAYS",
+    90,
+    1,
+    3660,
+    about=SettingDoc("five-minute rows of fleets' history older than this are deleted, each hour", "30"),
 )
 AUDIT_DAYS = environment.whole_number(
     "SWITCHYARD_AUDIT_DAYS",
@@ -235,6 +252,30 @@ SOURCES_DIR = environment.folder(
         "conductors",
         "/etc/switchyard/sources",
         "`sources/` in the data folder",
+    ),
+)
+# The cluster whose services sources of kind `kubernetes` may name; in a pod the defaults are right.
+KUBERNETES_URL = environment.http_url(
+    "SWITCHYARD_KUBERNETES_URL",
+    "https://kubernetes.default.svc",
+    about=SettingDoc(
+        "API server that [sources](discovery.md#kubernetes) of kind `kubernetes` ask", "https://10.0.0.1:6443"
+    ),
+)
+KUBERNETES_TOKEN_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_TOKEN_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/token",
+    about=SettingDoc(
+        "file with the token for it, on the hosts of conductors; empty: none is sent",
+        "/etc/switchyard/k8s.token",
+    ),
+)
+KUBERNETES_CA_FILE = environment.text(
+    "SWITCHYARD_KUBERNETES_CA_FILE",
+    "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
+    about=SettingDoc(
+        "certificates trusted for it, on the hosts of conductors; empty: the system's",
+        "/etc/switchyard/k8s.pem",
     ),
 )
 

@@ -53,6 +53,7 @@ MODULES = (
     "routing.proxy.exchange.router",
     "routing.proxy.exchange.state",
     "routing.proxy.exchange.streaming_response",
+    "routing.proxy.exchange.token_measures",
     "routing.proxy.exchange.upstream_exchange",
     "routing.proxy.exchange.upstream_request",
     "routing.proxy.upstream_endpoint",

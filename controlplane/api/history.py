@@ -1,14 +1,15 @@
-"""``/fleets/{fleet}/history``: series of a fleet's measures, as the conductor keeps them."""
+"""``…/history``: series of the measures of a fleet, a replica or a client key."""
 
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+from django.http import HttpResponse
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.exceptions import ParseError
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from controlplane.api.base import ApiView
 from controlplane.api.filters import moment
@@ -16,25 +17,52 @@ from controlplane.api.openapi_operations import SINCE, reads
 from controlplane.api.redis_unavailable import redis_needed
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.datastores import redis
-from controlplane.services.lookup import fleet_named
-from controlplane.telemetry import history
-from controlplane.telemetry.frames import Point
+from controlplane.models.fleet_history import SLOT_S
+from controlplane.services.client_keys import key_of
+from controlplane.services.lookup import fleet_named, replica_named
+from controlplane.telemetry import history, kept_history, minute_history
+from controlplane.telemetry.history_series import Series, coarser, kinds_of, of_points, of_rows
+from controlplane.telemetry.measures import (
+    FIELDS,
+    HistoryRow,
+    HistorySubject,
+    of_fleet,
+    of_key,
+    of_replica,
+)
+from controlplane.telemetry.minute_collector import MINUTE_S
+from controlplane.telemetry.minute_history import REACH_S
 
-METRICS = tuple(name for name in Point.__struct_fields__ if name != "at")
-BY_REASON = "error_reasons"
-"""This metric is a series for each reason there was, under ``error_reasons.REASON``."""
-STEPS = {1: history.FINE_POINTS, history.COARSE_S: history.COARSE_POINTS * history.COARSE_S}
-"""Step in seconds → how many seconds it reaches back. No others: percentiles cannot be averaged."""
+DAY_S = 86_400
+FINE_S = history.FINE_POINTS
+_MOMENTS_S = 5.0
+REPLICA_METRICS = tuple(
+    name for name in FIELDS if name not in ("waiting", "retries_per_s") and not name.startswith("queue_")
+)
+KEY_METRICS = {
+    "rps": "rps",
+    "limited_per_s": "errors_per_s",
+    "tokens_per_s": "output_tokens_per_s",
+    "limits": "error_reasons",
+}
+"""Metric → the field that has it in a key's rows."""
 
 
 class HistorySerializer(ReadOnlySerializer):
     step_s = serializers.IntegerField(help_text="Seconds from one value to the next.")
     at = serializers.ListField(
-        child=serializers.FloatField(), help_text="When each value was taken: Unix seconds, oldest first."
+        child=serializers.FloatField(),
+        help_text="When the time of each value ended: Unix seconds, oldest first.",
     )
     values = serializers.DictField(
         child=serializers.ListField(child=serializers.FloatField(allow_null=True)),
         help_text="By metric, one value for each time in `at`; null: there was nothing to measure.",
+    )
+
+
+def _metric(names: Sequence[str]) -> OpenApiParameter:
+    return OpenApiParameter(
+        "metric", str, description=f"Separated by commas, of: {', '.join(names)}. Not set: all."
     )
 
 
@@ -45,54 +73,147 @@ class FleetHistoryView(ApiView):
         "get_fleet_history",
         "Series of a fleet's measures",
         HistorySerializer,
-        OpenApiParameter(
-            "metric", str, description=f"Separated by commas, of: {', '.join(METRICS)}. Not set: all."
-        ),
+        _metric(FIELDS),
         SINCE,
         OpenApiParameter(
             "step",
             int,
-            enum=list(STEPS),
-            description="Seconds: 1 reaches back 15 minutes, 10 reaches back 24 hours. Not set: 1 where "
-            "`since` is within 15 minutes or not set, else 10.",
+            description="Seconds: 1 reaches back 15 minutes, 10 and multiples of 60 reach back 24 hours, "
+            "multiples of 300 as long as history is kept. Not set: 1, 10 or 300, by `since`.",
         ),
         live=True,
     )
-    def get(self, request: Request, fleet: str) -> Response:
-        fleet_named(fleet)
-        metrics, since = _metrics(request), moment(request, "since")
+    def get(self, request: Request, fleet: str) -> HttpResponse:
+        row = fleet_named(fleet)
+        metrics, since = _metrics(request, FIELDS), moment(request, "since")
+        # An age that was asked for has grown since, by moments.
+        age_s = None if since is None else (timezone.now() - since).total_seconds() - _MOMENTS_S
+        step = _fleet_step(request, age_s)
         oldest = since.timestamp() if since else 0.0
-        step = _step(request, None if since is None else timezone.now() - since)
-        with redis_needed():
-            kept = history.read(redis.client(), fleet, coarse=step == history.COARSE_S)
-        points = [point for point in kept if point.at >= oldest]
-        values: dict[str, list[Any]] = {
-            name: [getattr(point, name) for point in points] for name in metrics if name != BY_REASON
-        }
-        if BY_REASON in metrics:
-            for reason in sorted({reason for point in points for reason in point.error_reasons}):
-                values[f"{BY_REASON}.{reason}"] = [point.error_reasons.get(reason, 0.0) for point in points]
-        return Response({"step_s": step, "at": [point.at for point in points], "values": values})
+        if step in (1, history.COARSE_S):
+            with redis_needed():
+                kept = history.read(redis.client(), fleet, coarse=step != 1)
+            return _response(step, of_points([point for point in kept if point.at >= oldest], metrics))
+        if since is None or age_s is None or age_s <= REACH_S:
+            begin = oldest or timezone.now().timestamp() - REACH_S
+            step, rows = _joined([], of_fleet(fleet), begin, step, metrics)
+            return _response(step, of_rows(rows, metrics))
+        rows = kept_history.read(row.pk, since, for_longer_times=step > SLOT_S)
+        # What is not in the database yet.
+        begin = rows[-1].at + 0.5 if rows else oldest
+        step, rows = _joined(rows, of_fleet(fleet), begin, step, metrics)
+        return _response(step, of_rows(rows, metrics))
 
 
-def _metrics(request: Request) -> tuple[str, ...]:
+class ReplicaHistoryView(ApiView):
+    query_parameters = ("metric", "since", "step")
+
+    @reads(
+        "get_replica_history",
+        "Series of a replica's measures",
+        HistorySerializer,
+        _metric(REPLICA_METRICS),
+        SINCE,
+        OpenApiParameter("step", int, description="Seconds, a multiple of 60. Not set: 60."),
+        live=True,
+    )
+    def get(self, request: Request, fleet: str, replica: str) -> HttpResponse:
+        row = replica_named(fleet_named(fleet), replica)
+        metrics = _metrics(request, REPLICA_METRICS)
+        return _response(*_minutes(request, of_replica(str(row.uid)), metrics))
+
+
+class ClientKeyHistoryView(ApiView):
+    query_parameters = ("metric", "since", "step")
+
+    @reads(
+        "get_client_key_history",
+        "Series of a client key's use",
+        HistorySerializer,
+        _metric(tuple(KEY_METRICS)),
+        SINCE,
+        OpenApiParameter("step", int, description="Seconds, a multiple of 60. Not set: 60."),
+        live=True,
+    )
+    def get(self, request: Request, key: int) -> HttpResponse:
+        names = _metrics(request, tuple(KEY_METRICS))
+        subject = of_key(str(key_of(key).pk))
+        step, series = _minutes(request, subject, [KEY_METRICS[name] for name in names])
+        return _response(step, Series(series.at, _as_of_key(series.values)))
+
+
+def _as_of_key(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    fields = {field: name for name, field in KEY_METRICS.items()}
+    return {
+        ".".join((fields[name.partition(".")[0]], *name.split(".")[1:])): series
+        for name, series in values.items()
+    }
+
+
+def _minutes(request: Request, subject: HistorySubject, metrics: Sequence[str]) -> tuple[int, Series]:
+    """Raises ParseError."""
+    since = moment(request, "since")
+    written = request.query_params.get("step")
+    step = MINUTE_S if written is None else _multiple(written, MINUTE_S, "")
+    begin = since.timestamp() if since else timezone.now().timestamp() - REACH_S
+    step, rows = _joined([], subject, begin, step, metrics)
+    return step, of_rows(rows, metrics)
+
+
+def _joined(
+    rows: list[HistoryRow], subject: HistorySubject, begin: float, step: int, metrics: Sequence[str]
+) -> tuple[int, list[HistoryRow]]:
+    """``rows`` of the database, and what Redis has from ``begin`` on, at the step that was asked for, or that
+    they have at least."""
+    now, kinds = timezone.now().timestamp(), kinds_of(metrics)
+    with redis_needed():
+        minutes = minute_history.read(redis.client(), subject, begin)
+    if rows:
+        minutes = coarser(minutes, SLOT_S, now, kinds, with_totals=False)
+    both = [*rows, *minutes]
+    longest = max((row.seconds for row in minutes), default=MINUTE_S)
+    if step <= longest or (rows and step == SLOT_S):
+        return max(step, longest), both
+    return step, coarser(both, step, now, kinds, with_totals=False)
+
+
+def _response(step: int, series: Series) -> HttpResponse:
+    # Encoded here: of 90 days there are 26,000 values for each metric.
+    body = msgspec.json.encode({"step_s": step, "at": series.at, "values": series.values})
+    return HttpResponse(body, content_type="application/json")
+
+
+def _metrics(request: Request, allowed: Sequence[str]) -> tuple[str, ...]:
     """Raises ParseError."""
     written = request.query_params.get("metric")
     if written is None:
-        return METRICS
+        return tuple(allowed)
     names = tuple(dict.fromkeys(name.strip() for name in written.split(",")))
     for name in names:
-        if name not in METRICS:
-            raise ParseError(f"metric must be one of {', '.join(METRICS)}, not {name[:60]!r}.")
+        if name not in allowed:
+            raise ParseError(f"metric must be one of {', '.join(allowed)}, not {name[:60]!r}.")
     return names
 
 
-def _step(request: Request, age: timedelta | None) -> int:
-    """Raises ParseError. ``age``: how far back is asked; ``None``: not said."""
+def _fleet_step(request: Request, age_s: float | None) -> int:
+    """Raises ParseError. ``age_s``: how far back is asked; ``None``: not said."""
     written = request.query_params.get("step")
     if written is None:
-        return 1 if age is None or age.total_seconds() <= STEPS[1] else history.COARSE_S
-    for step in STEPS:
-        if written == str(step):
+        return 1 if age_s is None or age_s <= FINE_S else history.COARSE_S if age_s <= REACH_S else SLOT_S
+    if written in ("1", str(history.COARSE_S)):
+        return int(written)
+    if age_s is not None and age_s > REACH_S:
+        return _multiple(written, SLOT_S, " for more than 24 hours")
+    return _multiple(written, MINUTE_S, "1, 10 or ")
+
+
+def _multiple(written: str, of: int, words: str) -> int:
+    """Raises ParseError."""
+    if written.isascii() and written.isdecimal() and len(written) < 6:
+        step = int(written)
+        if 0 < step <= DAY_S and step % of == 0:
             return step
-    raise ParseError(f"step must be one of {', '.join(map(str, STEPS))} (seconds), not {written[:60]!r}.")
+    before, after = (words, "") if not words.startswith(" ") else ("", words)
+    raise ParseError(
+        f"step must be {before}a multiple of {of} up to {DAY_S} (seconds){after}, not {written[:60]!r}."
+    )

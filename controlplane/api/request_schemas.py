@@ -8,6 +8,7 @@ from controlplane.alerts.silences import SILENCE
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
+from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.keys_required import SETTINGS
 from controlplane.services.source_kinds.lease import LEASE_REQUEST
 from controlplane.services.source_rules import SOURCE
@@ -116,6 +117,8 @@ NEW_ALERT_SILENCE = _request(schema_of(SILENCE))
 NEW_TOKEN = _request(schema_of(TOKEN))
 NEW_HARDWARE = _request(schema_of(HARDWARE))
 NEW_ACCELERATOR = _request(schema_of(ACCELERATOR))
+NEW_EXPORTER = _request(schema_of(EXPORTER))
+EXPORTER_CHANGES = _request(_without(schema_of(EXPORTER, partial=True), "name"))
 ACCELERATOR_CHANGES = _request(_without(schema_of(ACCELERATOR, partial=True), "name"))
 DRAIN = _request(schema_of(DRAIN_RULES))
 TRIAL_REQUEST = _request(schema_of(TRIAL))

@@ -19,9 +19,10 @@ from controlplane.api.client_keys import ClientKeyDetail, ClientKeyList, ClientK
 from controlplane.api.docs import Docs, Schema
 from controlplane.api.drains import Drains
 from controlplane.api.events import EventList
+from controlplane.api.exporters import ExporterDetail, ExporterList
 from controlplane.api.fleets import FleetDetail, FleetList
 from controlplane.api.hardware import HardwareDetail, HardwareList
-from controlplane.api.history import FleetHistoryView
+from controlplane.api.history import ClientKeyHistoryView, FleetHistoryView, ReplicaHistoryView
 from controlplane.api.leases import ReplicaLease
 from controlplane.api.live_views import (
     ClientKeyLiveView,
@@ -62,10 +63,17 @@ urlpatterns = [
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
     path("fleets/<str:fleet>/objectives", FleetObjectivesView.as_view(), name="api-fleet-objectives"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
+    path(
+        "fleets/<str:fleet>/replicas/<str:replica>/history",
+        ReplicaHistoryView.as_view(),
+        name="api-replica-history",
+    ),
     path("fleets/<str:fleet>/scaling", FleetScalingView.as_view(), name="api-fleet-scaling"),
     path("live", OverviewLiveView.as_view(), name="api-live"),
     path("hardware-classes", HardwareList.as_view(), name="api-hardware-classes"),
     path("hardware-classes/<str:name>", HardwareDetail.as_view(), name="api-hardware-class"),
+    path("exporters", ExporterList.as_view(), name="api-exporters"),
+    path("exporters/<str:name>", ExporterDetail.as_view(), name="api-exporter"),
     path("accelerators", AcceleratorList.as_view(), name="api-accelerators"),
     path("accelerators/<path:accelerator>", AcceleratorDetail.as_view(), name="api-accelerator"),
     path("drains", Drains.as_view(), name="api-drains"),
@@ -74,6 +82,7 @@ urlpatterns = [
     path("client-keys/live", ClientKeysLiveView.as_view(), name="api-client-keys-live"),
     path("client-keys/settings", ClientKeySettings.as_view(), name="api-client-key-settings"),
     path("client-keys/<int:key>/live", ClientKeyLiveView.as_view(), name="api-client-key-live"),
+    path("client-keys/<int:key>/history", ClientKeyHistoryView.as_view(), name="api-client-key-history"),
     path("client-keys/<int:key>", ClientKeyDetail.as_view(), name="api-client-key"),
     path("tokens", TokenList.as_view(), name="api-tokens"),
     path("tokens/<int:token>", TokenDetail.as_view(), name="api-token"),

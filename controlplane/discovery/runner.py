@@ -31,6 +31,7 @@ from controlplane.services import source_rules
 REVIEW_S = 0.5
 """How often it is looked which sources there are, and whether this process leads."""
 LIST_WITHIN_S = 30.0
+LEAST_PAUSE_S = 0.05
 CHANGES_AGAIN_S = 1.0
 """A source that can no longer tell of changes is asked again after this."""
 BEGIN_ANEW_S = 5.0
@@ -136,6 +137,9 @@ class _OneSource:
         while True:
             answer = await self._listed()
             plan = Plan(hurry=True) if answer is None else await self._step(answer)
+            # What rings often is not listed all the time.
+            took_s = answer.took_s if answer else 0.0
+            await asyncio.sleep(min(max(LEAST_PAUSE_S, 3 * took_s), RECHECK_S))
             wait_s = min(RECHECK_S, self._resync_s) if plan.hurry else self._resync_s
             try:
                 async with asyncio.timeout(wait_s):

@@ -14,7 +14,9 @@ from controlplane.models.discovery_source import (
     SourceState,
 )
 from controlplane.models.event import Event
+from controlplane.models.exporter import Exporter
 from controlplane.models.fleet import Fleet
+from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
 from controlplane.models.objective_count import ObjectiveCount
@@ -39,7 +41,9 @@ __all__ = [
     "DiscoverySource",
     "DiscoverySourceStatus",
     "Event",
+    "Exporter",
     "Fleet",
+    "FleetHistory",
     "ForcedPasswordChange",
     "HardwareClass",
     "ObjectiveCount",

@@ -1,10 +1,10 @@
 """Retention: the hourly Celery task that deletes old rows.
 
-It deletes events, resolved alerts and ended silences older than ``SWITCHYARD_EVENTS_DAYS``, and sent
-notifications after a week. It deletes audit entries, revoked client keys,
-expired API tokens, and policy revisions no longer in force, when they are older than
-``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose
-overlap is over.
+It deletes events, resolved alerts and ended silences older than ``SWITCHYARD_EVENTS_DAYS``, rows of fleets'
+history older than ``SWITCHYARD_HISTORY_DAYS``, and sent notifications after a week. It deletes audit entries,
+revoked client keys, expired API tokens, and policy revisions no longer in force, when they are older than
+``SWITCHYARD_AUDIT_DAYS``. It deletes expired sessions, and it ends a former salt of client keys whose overlap
+is over.
 
 If a run is lost or killed, nothing is lost: the next run deletes the same rows.
 """
@@ -28,6 +28,7 @@ from controlplane.models import (
     AuditEntry,
     ClientKey,
     Event,
+    FleetHistory,
     ObjectiveCount,
     PolicyRevision,
 )
@@ -54,6 +55,7 @@ def kept() -> list[Kept]:
     not_in_force = PolicyRevision.objects.exclude(number=F("fleet__revision"))
     return [
         Kept("events", Event.objects.all(), "at", settings.EVENTS_DAYS),
+        Kept("rows of history", FleetHistory.objects.all(), "at", settings.HISTORY_DAYS),
         Kept("audit entries", AuditEntry.objects.all(), "at", settings.AUDIT_DAYS),
         Kept("policy revisions", not_in_force, "created_at", settings.AUDIT_DAYS),
         Kept("revoked client keys", ClientKey.objects.all(), "revoked_at", settings.AUDIT_DAYS),

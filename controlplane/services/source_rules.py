@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.services.source_kinds import dns_records, lease, watched_file
+from controlplane.services.source_kinds import dns_records, kubernetes, lease, watched_file
 from routing.contract.field_rules import FieldProblem, Problems, Section, Text, found, seconds
 from routing.contract.fleet_file.rules import REPLICA
 from routing.contract.names import checked_slug
@@ -14,8 +14,17 @@ RESYNC_S = 2.0
 _NOT_OF_ALL = frozenset({"name", "url", "admin_state", "move"})
 """Of a replica: what cannot be the same for all that a source lists."""
 
-KINDS: Mapping[str, Section] = {"file": watched_file.FILE, "lease": lease.LEASE, "dns": dns_records.DNS}
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"lease": lease.DEFAULTS, "dns": dns_records.DEFAULTS}
+KINDS: Mapping[str, Section] = {
+    "file": watched_file.FILE,
+    "lease": lease.LEASE,
+    "dns": dns_records.DNS,
+    "kubernetes": kubernetes.KUBERNETES,
+}
+_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "lease": lease.DEFAULTS,
+    "dns": dns_records.DEFAULTS,
+    "kubernetes": kubernetes.DEFAULTS,
+}
 """Of each kind's own settings, by the names of KINDS."""
 
 

@@ -7,13 +7,14 @@ what it can reach, and says once what it cannot.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
+from controlplane.exporters import store as exporter_readings
 from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
@@ -29,8 +30,12 @@ from controlplane.telemetry import (
 from controlplane.telemetry.db_snapshot import DbReader, DbSnapshot
 from controlplane.telemetry.frame_publisher import FramePublisherState
 from controlplane.telemetry.leader_election import LEASE_MS, Leadership
+from controlplane.telemetry.measured_devices import NOTHING_MEASURED, measured_devices
+from controlplane.telemetry.measures import HistoryRow, HistorySubject
 from controlplane.telemetry.merge import MergeState, merge
 from controlplane.telemetry.merged_numbers import Merged
+from controlplane.telemetry.minute_collector import MinuteCollector
+from controlplane.telemetry.minute_history import MinuteHistory
 from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
@@ -42,6 +47,10 @@ from routing.contract.telemetry import WorkerReport
 Messages = list[tuple[str, str]]
 """(channel group, frame as JSON)."""
 
+Minutes = Mapping[HistorySubject, HistoryRow]
+
+LONGEST_MERGE_S = 10.0
+"""What is in flight now is taken to have been so since the last merge, this long at most."""
 COMPARE_AGAIN_S = 30.0
 """While workers refuse a table. It may be as the database says all the same: then nothing can be repaired."""
 
@@ -72,7 +81,11 @@ class Conductor:
         self._reader = DbReader()
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
+        self._measured = NOTHING_MEASURED
         self._outbox = FramePublisherState()
+        self._minutes = MinuteCollector()
+        self._history = MinuteHistory(client)
+        self._merged_at = clock()
         self._scalers = Scalers()
         self._notices = NoticeDispatcher(clock)
         self._answered_ms: dict[str, int] = {}
@@ -105,8 +118,11 @@ class Conductor:
                 merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
             self._note_recent_traffic(received, merged)
+            self._minutes.take(merged, min(began - self._merged_at, LONGEST_MERGE_S))
+            self._merged_at = began
+            ended = self._minutes.ended(self._wall_clock(), self._history.row_s)
             if self.leads:
-                messages = self._lead(received, merged, began)
+                messages = self._lead(received, merged, began, ended)
             if not self._refused:
                 self._send_heartbeat(began)
             return messages
@@ -155,12 +171,13 @@ class Conductor:
         metrics.REFUSED.set(bool(refused))
         return self._identity is not None and not refused
 
-    def _lead(self, received: ReceivedReports, merged: Merged, began: float) -> Messages:
+    def _lead(self, received: ReceivedReports, merged: Merged, began: float, ended: Minutes) -> Messages:
         with self._outages_logged("the database", DatabaseError):
             self._reconcile(merged)
             self._rows = self._reader.read()
             self._track_key_limits(self._rows, merged)
-        messages = self._send_frames(received, merged)
+        messages = self._send_frames(received, merged, ended)
+        self._history.prune(self._wall_clock())
         self._send_notices(received, merged, began)
         return messages
 
@@ -192,24 +209,36 @@ class Conductor:
             """Not when so slow that another conductor may lead by now, and tell it."""
             return self._clock() - began <= LEASE_MS / 2000 or self._leadership.hold()
 
-        observed = Observed(merged, self._rows.keys if self._rows is not None else [])
+        rows = self._rows
+        observed = Observed(
+            merged,
+            rows.keys if rows is not None else [],
+            rows.fleets if rows is not None else [],
+            self._measured.defects(),
+        )
         with self._outages_logged("the event log", DatabaseError):
             self._notices.send(observed, handover_at, may_write)
 
-    def _send_frames(self, received: ReceivedReports, merged: Merged) -> Messages:
+    def _send_frames(self, received: ReceivedReports, merged: Merged, ended: Minutes) -> Messages:
         pipeline = self._client.pipeline(transaction=True)
         recent_traffic.store(pipeline, self._answered_ms)
         messages: Messages = []
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
+            self._measured = measured_devices(exporter_readings.read(self._client), at)
             probes = last_results.read_unopened(self._client)
             reported = last_results.read_loads(self._client)
             frames = frame_builder.build(
-                *(self._rows, merged, probes, reported), sequence=self._sequence, at=at, quiet=self._quiet
+                *(self._rows, merged, probes, reported),
+                sequence=self._sequence,
+                at=at,
+                quiet=self._quiet,
+                devices_measured=self._measured,
             )
             self._scalers.follow(frames, self._rows, merged, self._clock())
             messages = frame_publisher.store(pipeline, self._outbox, frames)
+            self._history.append(pipeline, ended)
             report_reader.forget(pipeline, received.silent, [fleet.name for fleet in self._rows.fleets])
         pipeline.execute()
         return messages

@@ -50,6 +50,7 @@ class ReplicaRow:
     """Those of its fleet's that it serves; ``None``: all."""
     placed: list[AcceleratorPlacement] = field(default_factory=list)
     """By accelerator."""
+    url: str = ""
 
     @property
     def health_for_s(self) -> float:
@@ -246,12 +247,13 @@ def _replicas(fleet_ids: Sequence[int]) -> dict[int, list[ReplicaRow]]:
             "health__since",
             "health__starting",
             "health__startup_s",
+            "url",
         )
     )
     found: dict[int, list[ReplicaRow]] = {}
     for row in values:
         fleet_id, pk, uid, name, own, hardware, limit, site, adapters, admin, move, registered = row[:12]
-        health, reason, since, starting, startup_s = row[12:]
+        health, reason, since, starting, startup_s, url = row[12:]
         weight = own if own is not None else hardware if hardware is not None else 1.0
         found.setdefault(fleet_id, []).append(
             ReplicaRow(
@@ -269,6 +271,7 @@ def _replicas(fleet_ids: Sequence[int]) -> dict[int, list[ReplicaRow]]:
                 startup_s=startup_s,
                 site=site,
                 adapters=adapters,
+                url=url,
             )
         )
     return found

@@ -43,6 +43,9 @@ class ReplicaDelta:
     between_tokens: SparseSketch = field(default_factory=dict)
 
 
+NOTHING = ReplicaDelta()
+
+
 @dataclass(frozen=True, slots=True)
 class QueueDelta:
     """One fleet's queue at one worker between two reports: requests, and seconds that those waited which
@@ -209,6 +212,8 @@ def _queue(older: FleetCounters | None, newer: FleetCounters) -> QueueDelta:
 def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDelta:
     if older is not None and older.picked > newer.picked:
         older = None
+    if older is not None and _nothing_happened(older, newer):
+        return NOTHING
     return ReplicaDelta(
         picked=newer.picked - (older.picked if older else 0),
         succeeded=_grown(older.succeeded if older else 0, newer.succeeded),
@@ -221,6 +226,22 @@ def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDe
         first_byte=sketch.subtract(newer.first_byte, older.first_byte if older else {}),
         first_token=sketch.subtract(newer.first_token, older.first_token if older else {}),
         between_tokens=sketch.subtract(newer.between_tokens, older.between_tokens if older else {}),
+    )
+
+
+def _nothing_happened(older: ReplicaCounters, newer: ReplicaCounters) -> bool:
+    """Most replicas of a large installation are quiet in any second: they take no subtraction."""
+    return (
+        older.picked == newer.picked
+        and older.succeeded == newer.succeeded
+        and older.failed == newer.failed
+        and older.ejections == newer.ejections
+        and older.output_tokens == newer.output_tokens
+        and older.input_tokens == newer.input_tokens
+        and older.latency == newer.latency
+        and older.first_byte == newer.first_byte
+        and older.first_token == newer.first_token
+        and older.between_tokens == newer.between_tokens
     )
 
 

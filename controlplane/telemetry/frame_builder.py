@@ -34,6 +34,7 @@ from controlplane.telemetry.frames import (
     WorkerLive,
 )
 from controlplane.telemetry.key_traffic import KeyNumbers
+from controlplane.telemetry.measured_devices import NOTHING_MEASURED, MeasuredDevices, measured
 from controlplane.telemetry.merged_numbers import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.second_attempts import second_attempts
@@ -62,12 +63,13 @@ def build(
     sequence: int,
     at: float,
     quiet: QuietReplicas | None = None,
+    devices_measured: MeasuredDevices = NOTHING_MEASURED,
 ) -> Frames:
     """``probes``, ``loads``: last probe, and last report of its own load, by replica uid. ``at``: Unix
     seconds, shown to people and never subtracted. ``quiet``: what was made of quiet replicas before."""
     quiet = QuietReplicas() if quiet is None else quiet
     quiet.forget_beyond(sum(len(row.replicas) for row in rows.fleets))
-    devices = {row.name: _accelerator(row, merged) for row in rows.accelerators}
+    devices = {row.name: _accelerator(row, merged, devices_measured, at) for row in rows.accelerators}
     fleets = {
         row.name: _fleet_frame(row, merged, probes, loads, devices, quiet, sequence=sequence, at=at)
         for row in rows.fleets
@@ -88,6 +90,7 @@ def build(
         fleets=[frame.summary for frame in fleets.values()],
         workers=_workers(rows, merged, newest),
         accelerators=list(devices.values()),
+        hosts=devices_measured.hosts,
     )
     client_keys = ClientKeysFrame(
         sequence=sequence,
@@ -116,7 +119,7 @@ def _client_key(row: KeyRow, numbers: KeyNumbers) -> ClientKeyLive:
     )
 
 
-def _accelerator(row: AcceleratorRow, merged: Merged) -> AcceleratorLive:
+def _accelerator(row: AcceleratorRow, merged: Merged, found: MeasuredDevices, at: float) -> AcceleratorLive:
     numbers = merged.accelerators.get(row.name) or AcceleratorNumbers()
     return AcceleratorLive(
         name=row.name,
@@ -125,6 +128,12 @@ def _accelerator(row: AcceleratorRow, merged: Merged) -> AcceleratorLive:
         held_bytes=row.held_bytes,
         leased_bytes=numbers.leased_bytes if merged.workers else None,
         lease_waits=numbers.lease_waits,
+        measured=measured(
+            *(found, row.name, at),
+            memory_bytes=row.memory_bytes,
+            held_bytes=row.held_bytes,
+            leased_bytes=numbers.leased_bytes,
+        ),
     )
 
 
@@ -278,6 +287,7 @@ def _summary(row: FleetRow, numbers: FleetNumbers, replicas: list[ReplicaLive]) 
         output_tokens_per_s=numbers.output_tokens_per_s,
         input_tokens_per_s=numbers.input_tokens_per_s,
         retries_per_s=numbers.retries_per_s,
+        ejections_per_s=numbers.ejections_per_s,
         first_token_p50_s=numbers.first_token.p50_s,
         first_token_p99_s=numbers.first_token.p99_s,
         between_tokens_p50_s=numbers.between_tokens.p50_s,
@@ -343,6 +353,7 @@ def _point(numbers: FleetNumbers, at: float) -> Point:
         queue_p99_s=numbers.waits.p99_s,
         input_tokens_per_s=numbers.input_tokens_per_s,
         retries_per_s=numbers.retries_per_s,
+        ejections_per_s=numbers.ejections_per_s,
         error_reasons=numbers.error_reasons,
     )
 

@@ -19,6 +19,8 @@ from controlplane.telemetry.frames import (
     fleet_key,
     history_key,
 )
+from controlplane.telemetry.measures import of_fleet
+from controlplane.telemetry.minute_history import minute_key
 from routing.contract.decode_errors import DECODE_ERRORS
 
 KEPT_S = 3600
@@ -52,6 +54,7 @@ def store(
         _append(pipeline, state, name, frame.point)
     for name in state.names - frames.fleets.keys():
         pipeline.delete(fleet_key(name), history_key(name), coarse_history_key(name))
+        pipeline.delete(minute_key(of_fleet(name)))
         state.recent.pop(name, None)
     state.names = set(frames.fleets)
     return messages

@@ -81,6 +81,7 @@ class Point(msgspec.Struct, kw_only=True):
     input_tokens_per_s: float = 0.0
     """Tokens of prompts, as answers report them, or as estimated."""
     retries_per_s: float = 0.0
+    ejections_per_s: float = 0.0
     error_reasons: dict[str, float] = {}
     """Reason (:data:`routing.contract.ended_requests.ERROR_REASONS`) → requests a second that ended so."""
 
@@ -330,6 +331,7 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     """As :attr:`Point.output_tokens_per_s`, and so are the next."""
     input_tokens_per_s: float = 0.0
     retries_per_s: float = 0.0
+    ejections_per_s: float = 0.0
     first_token_p50_s: float | None = None
     first_token_p99_s: float | None = None
     between_tokens_p50_s: float | None = None
@@ -382,6 +384,39 @@ class WorkerLive(msgspec.Struct, kw_only=True):
     """Which strategies of other packages have failed, in which fleets."""
 
 
+class MeasuredLive(msgspec.Struct, kw_only=True):
+    """What an exporter says of a device. ``None``: it does not say that."""
+
+    age_s: float
+    used_bytes: int | None
+    memory_bytes: int | None
+    utilization_percent: float | None
+    temperature_c: float | None
+    power_w: float | None
+    trouble: str
+    """Errors and lower clocks, in words; empty: none."""
+    is_defect: bool
+    """Whether that means that the device is likely broken."""
+    memory_warning: str
+    """Where its memory in use parts from what is declared, in words; empty: it does not."""
+
+
+class HostLive(msgspec.Struct, kw_only=True):
+    """What an exporter says of its host. ``None``: it does not say that."""
+
+    name: str
+    exporter: str
+    age_s: float
+    problem: str
+    """Why it says nothing, in words; empty: it does."""
+    devices: int
+    """Accelerators that it tells of."""
+    memory_bytes: int | None
+    available_bytes: int | None
+    load_1: float | None
+    processors: int
+
+
 class AcceleratorLive(msgspec.Struct, kw_only=True):
     """One device, shared by replicas of any fleet."""
 
@@ -395,6 +430,8 @@ class AcceleratorLive(msgspec.Struct, kw_only=True):
     """Reserved by requests in flight; ``None``: no proxy reports."""
     lease_waits: int
     """Requests of the last WINDOW_S that waited, or went elsewhere, because memory was short there."""
+    measured: MeasuredLive | None = None
+    """``None``: no exporter tells of it."""
 
 
 class OverviewFrame(msgspec.Struct, kw_only=True):
@@ -412,6 +449,8 @@ class OverviewFrame(msgspec.Struct, kw_only=True):
     fleets: list[FleetSummary]
     workers: list[WorkerLive]
     accelerators: list[AcceleratorLive] = []
+    hosts: list[HostLive] = []
+    """Those that have an exporter, one entry for each of these."""
 
 
 class SecondAttemptsLive(msgspec.Struct, kw_only=True):

@@ -44,6 +44,7 @@ def _total(fleets: list[FleetSummary], at: float, errors_per_s: float) -> Point:
         output_tokens_per_s=sum(fleet.output_tokens_per_s for fleet in fleets),
         input_tokens_per_s=sum(fleet.input_tokens_per_s for fleet in fleets),
         retries_per_s=sum(fleet.retries_per_s for fleet in fleets),
+        ejections_per_s=sum(fleet.ejections_per_s for fleet in fleets),
         error_reasons=_reasons(fleets),
     )
 

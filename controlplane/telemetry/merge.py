@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controlplane.telemetry import key_traffic
+from controlplane.telemetry import key_traffic, measures
 from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
 from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import KeyState
@@ -109,6 +109,7 @@ def merge(state: MergeState, reports: Iterable[ReceivedReport], now: float) -> M
         report = each.report
         if delta is not None:
             _count(state, delta, answers, now)
+            measures.count(merged.news, delta)
             key_traffic.count(state.keys, merged.keys, delta, now)
         held = state.known[report.worker].delta
         cpu = 100 * held.cpu_s / held.elapsed_s if held else 0.0
@@ -225,6 +226,8 @@ def _add_fleet(
         tokens = sum(replica.input_tokens for replica in delta.replicas.values())
         fleet.input_tokens_per_s += tokens / held.elapsed_s
         fleet.retries_per_s += delta.ended.retries / held.ended_elapsed_s
+        ejected = sum(replica.ejections for replica in delta.replicas.values())
+        fleet.ejections_per_s += ejected / held.elapsed_s
         for reason, count in delta.ended.errors.items():
             before = fleet.error_reasons.get(reason, 0.0)
             fleet.error_reasons[reason] = before + count / held.ended_elapsed_s
@@ -321,6 +324,7 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         total.output_tokens_per_s += fleet.output_tokens_per_s
         total.input_tokens_per_s += fleet.input_tokens_per_s
         total.retries_per_s += fleet.retries_per_s
+        total.ejections_per_s += fleet.ejections_per_s
         for reason, per_s in fleet.error_reasons.items():
             total.error_reasons[reason] = total.error_reasons.get(reason, 0.0) + per_s
         total.queue.waiting += fleet.queue.waiting

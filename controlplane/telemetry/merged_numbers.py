@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from controlplane.telemetry.key_traffic import KeyNumbers
+from controlplane.telemetry.measures import HistorySubject, Measures
 from controlplane.telemetry.queues import QueueNumbers
 from controlplane.telemetry.token_windows import NOTHING, Percentiles
 from routing.contract.learned_service import LearnedShape, combined_scale, combined_shape
@@ -136,6 +137,7 @@ class FleetNumbers:
     """In the queue, of requests that got a slot."""
     input_tokens_per_s: float = 0.0
     retries_per_s: float = 0.0
+    ejections_per_s: float = 0.0
     error_reasons: dict[str, float] = field(default_factory=dict)
     """Reason → requests a second that ended so."""
     output_tokens_per_s: float = 0.0
@@ -182,6 +184,8 @@ class Merged:
     """Requests that reached no fleet, over the last WINDOW_S: no client key, an unknown name, malformed."""
     keys: dict[str, KeyNumbers] = field(default_factory=dict)
     """Client keys by their ids: those that live workers report, and those used within the last minute."""
+    news: dict[HistorySubject, Measures] = field(default_factory=dict)
+    """What was learned by this merge alone, for history."""
     workers: dict[str, ReportingWorker] = field(default_factory=dict)
     accelerators: dict[str, AcceleratorNumbers] = field(default_factory=dict)
     """By name; those that some live worker reports."""

@@ -1,5 +1,5 @@
-"""Alert delay: a fleet at 50 requests a second breaks its objective, then loses its replicas; after how long a
-webhook is received.
+"""Alert delay: a fleet at 50 requests a second breaks its objective, then loses its replicas; when a webhook
+is received.
 
 ``python -m tests.benchmarks.alert_delay`` starts all of Switchyard, two local responders and a receiver,
 sends requests, makes the responders slow, later stops them, and says when the notifications came, and when

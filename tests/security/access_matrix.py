@@ -52,6 +52,7 @@ API: Mapping[str, Methods] = {
         "DELETE": ADMINISTER,
     },
     "/api/v1/fleets/<str:fleet>/replicas/<str:replica>/probes": {"GET": READ, "POST": OPERATE},
+    "/api/v1/fleets/<str:fleet>/replicas/<str:replica>/history": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/sources": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/fleets/<str:fleet>/sources/<str:source>": {
         "GET": READ,
@@ -71,6 +72,8 @@ API: Mapping[str, Methods] = {
     "/api/v1/live": {"GET": READ},
     "/api/v1/hardware-classes": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/hardware-classes/<str:name>": {"GET": READ, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
+    "/api/v1/exporters": {"GET": READ_ALL, "POST": ADMINISTER_ALL},
+    "/api/v1/exporters/<str:name>": {"GET": READ_ALL, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
     "/api/v1/accelerators": {"GET": READ, "POST": ADMINISTER_ALL},
     "/api/v1/accelerators/<path:accelerator>": {
         "GET": READ,
@@ -82,6 +85,7 @@ API: Mapping[str, Methods] = {
     "/api/v1/client-keys/settings": {"GET": READ, "PATCH": ADMINISTER_ALL},
     "/api/v1/client-keys/live": {"GET": READ_ALL},
     "/api/v1/client-keys/<int:key>/live": {"GET": READ_ALL},
+    "/api/v1/client-keys/<int:key>/history": {"GET": READ_ALL},
     "/api/v1/client-keys/<int:key>": {"GET": READ_ALL, "PATCH": ADMINISTER_ALL, "DELETE": ADMINISTER_ALL},
     "/api/v1/tokens": {"GET": READ, "POST": Need(Role.READ, whole_token=True)},
     "/api/v1/tokens/<int:token>": {"DELETE": READ},

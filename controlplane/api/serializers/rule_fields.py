@@ -55,4 +55,6 @@ def _field(rule: Rule, **options: Any) -> Field:
         return serializers.BooleanField(**options)
     if isinstance(rule, Text):
         return serializers.CharField(**options)
+    if isinstance(rule, Section):
+        return serializers.DictField(child=serializers.CharField(), **options)
     raise TypeError(f"no serializer field for {type(rule).__name__}")

@@ -25,7 +25,7 @@ def _name(text: str) -> str:
     return name
 
 
-def _prefix(text: str) -> str:
+def path_prefix(text: str) -> str:
     """Raises ValueError."""
     if text in ("", "/"):
         return ""
@@ -39,7 +39,9 @@ def split_server(text: str) -> tuple[str, int]:
     """``10.0.0.2``, ``10.0.0.2:53``, ``2001:db8::1`` or ``[2001:db8::1]:53``. Raises ValueError."""
     host, port = text, str(DNS_PORT)
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
+        host, closed, rest = text[1:].partition("]")
+        if not closed:
+            raise ValueError("no closing bracket")
         port = rest.removeprefix(":") or port
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
@@ -81,7 +83,7 @@ DNS = Section(
             nullable=True,
         ),
         "scheme": Choice(words="Scheme of every replica. Not set: http.", options=("http", "https")),
-        "path_prefix": Text(words="Path prefix of every replica.", what="path", check=_prefix),
+        "path_prefix": Text(words="Path prefix of every replica.", what="path", check=path_prefix),
         "nameservers": ListOf(
             words="Servers that are asked, by address, one after the other. Not set: those of the host.",
             item=Text(words="Address, with or without a port.", check=_server),

@@ -7,6 +7,7 @@ from controlplane.telemetry.key_traffic import Limit
 from controlplane.telemetry.notices import event_log
 from controlplane.telemetry.notices.ejections import EjectionNotifier
 from controlplane.telemetry.notices.emergency_drains import EmergencyDrainNotifier
+from controlplane.telemetry.notices.failing_together import FailingTogetherNotifier
 from controlplane.telemetry.notices.fallbacks import FallbackNotifier
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.key_limits import KeyLimitNotifier
@@ -21,6 +22,7 @@ KINDS: tuple[type[Notifier[Any]], ...] = (
     FallbackNotifier,
     EmergencyDrainNotifier,
     KeyLimitNotifier,
+    FailingTogetherNotifier,
 )
 """In the order in which they are written."""
 

@@ -1,11 +1,11 @@
 """Notice: one line for the event log; and notifier: the contract of what finds them, one per kind."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from controlplane.models import Event
-from controlplane.telemetry.db_snapshot import KeyRow
+from controlplane.telemetry.db_snapshot import FleetRow, KeyRow
 from controlplane.telemetry.merged_numbers import Merged
 from controlplane.telemetry.notices.handover import LeaderHandover
 
@@ -56,6 +56,10 @@ class Observed:
     merged: Merged
     keys: Sequence[KeyRow] = ()
     """Of the client keys, as last read."""
+    fleets: Sequence[FleetRow] = ()
+    """As last read."""
+    defects: Mapping[str, str] = field(default_factory=dict)
+    """Accelerators whose device is likely broken by what its exporter says, and why."""
 
 
 class Notifier(Protocol[Key]):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
-from routing.balancing.pool.pool import Pool
 from routing.contract.policy import FallbackCause
 from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
@@ -47,36 +46,9 @@ def record_completion(
         exchange.streaming_response.ended()
     pool = exchange.pool
     if pool is not None:
-        counters = pool.counters
-        counters.in_flight -= 1
-        if answered:
-            counters.answered += 1
-            pool.observe(now - exchange.started)
-        _count_ended(exchange, pool, answered, failed, now, code, status)
+        token_measures.count_ended(exchange, pool, answered, failed, now, code, status)
     if exchange.record is not None:
         exchange.record.completed(ending, code)
-
-
-def _count_ended(
-    exchange: ExchangeState, pool: Pool, answered: bool, failed: bool, now: float, code: str, status: int
-) -> None:
-    response, totals = exchange.streaming_response, pool.totals
-    prompt, output = (0, 0) if response is None else token_measures.used_by(exchange, response)
-    if not failed and status < 400 and (answered or (response is not None and response.is_tunnel)):
-        totals.served(now - exchange.started if answered else 0.0, prompt, output)
-        return
-    if prompt or output:
-        totals.used(prompt, output)
-    if failed:
-        pool.counters.errors += 1
-        if code:
-            totals.failed(code)
-        else:
-            totals.failed_at_replica(status)
-    elif answered:
-        totals.client_error()
-    else:
-        totals.dropped()
 
 
 def _settle_quota(exchange: ExchangeState) -> None:

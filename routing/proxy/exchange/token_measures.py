@@ -1,4 +1,4 @@
-"""Token measures: time to first token, time between tokens, tokens of prompts, as a client sees them.
+"""Token measures: time to first token, time between tokens, tokens used, and what a request came to.
 
 The time between tokens is that from the first to the last, by the number of tokens less one (time per output
 token). So an event costs nothing more, and each answer counts once, however long it is.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from routing.balancing.attempt.attempt import Attempt
+from routing.balancing.pool.pool import Pool
 from routing.contract.sketch import bucket_of
 from routing.proxy.exchange.state import ExchangeState
 from routing.proxy.exchange.streaming_response import StreamingResponse
@@ -43,6 +44,36 @@ def answer_ended(
         _count(pool.counters.between_tokens, seconds)
         if attempt is not None and not response.continued:
             attempt.tokens_came(seconds)
+
+
+def count_ended(
+    exchange: ExchangeState, pool: Pool, answered: bool, failed: bool, now: float, code: str, status: int
+) -> None:
+    """An exchange has ended, otherwise than with a whole answer in one piece. The arguments are those of
+    :func:`routing.proxy.exchange.local_reply.record_completion`."""
+    counters, totals, response = pool.counters, pool.totals, exchange.streaming_response
+    counters.in_flight -= 1
+    if answered:
+        counters.answered += 1
+        pool.observe(now - exchange.started)
+    prompt = output = 0
+    if response is not None:
+        prompt, output = used_by(exchange, response)
+    if not failed and status < 400 and (answered or (response is not None and response.is_tunnel)):
+        totals.served(now - exchange.started if answered else 0.0, prompt, output)
+        return
+    if prompt or output:
+        totals.used(prompt, output)
+    if failed:
+        counters.errors += 1
+        if code:
+            totals.failed(code)
+        else:
+            totals.failed_at_replica(status)
+    elif answered:
+        totals.client_error()
+    else:
+        totals.dropped()
 
 
 def used_by(exchange: ExchangeState, response: StreamingResponse) -> tuple[int, int]:

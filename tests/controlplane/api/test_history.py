@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from controlplane.models import Replica
 from controlplane.telemetry import history
 from controlplane.telemetry.frames import Point
+from controlplane.telemetry.measures import Measures, of_key, of_replica, row
+from controlplane.telemetry.minute_history import MinuteHistory
 from tests.controlplane.conftest import Api
 
 
@@ -52,7 +55,8 @@ def test_since_leaves_out_what_is_older_and_picks_the_step(api: Api, llm: str, r
     [
         ("metric=rpm", "metric must be one of rps, p50_s"),
         ("metric=rps,", "not ''"),
-        ("step=5", "step must be one of 1, 10 (seconds), not '5'"),
+        ("step=5", "step must be 1, 10 or a multiple of 60 up to 86400 (seconds), not '5'"),
+        ("since=7d&step=60", "a multiple of 300 up to 86400 (seconds) for more than 24 hours, not '60'"),
         ("since=soon", "since"),
         ("until=1h", "until"),
     ],
@@ -70,3 +74,46 @@ def test_a_fleet_that_is_not_there(api: Api) -> None:
 def test_without_redis_there_is_no_history(api: Api, llm: str, redis_server: Any) -> None:
     redis_server.stop()
     assert api.get("/fleets/llm/history").status_code == 503
+
+
+def minutes_of(redis: Any, subject: str, measures: Measures) -> float:
+    """One minute of a replica or key; when it ended."""
+    at = time.time() // 60 * 60 - 300
+    pipeline = redis.pipeline()
+    MinuteHistory(redis).append(pipeline, {subject: row(measures, at, 60)})
+    pipeline.execute()
+    return at
+
+
+def test_history_of_a_replica(api: Api, llm: str, redis_client: Any) -> None:
+    name = api.get("/fleets/llm/replicas").json()["results"][0]["name"]
+    uid = Replica.objects.get(fleet__name=llm, name=name).uid
+    at = minutes_of(redis_client, of_replica(str(uid)), Measures(requests=30, errors=6, reasons={"lost": 6}))
+    asked = api.get(f"/fleets/llm/replicas/{name}/history?metric=rps,p99_s,error_reasons").json()
+    assert asked == {
+        "step_s": 60,
+        "at": [at],
+        "values": {"rps": [0.5], "p99_s": [None], "error_reasons.lost": [0.1]},
+    }
+    assert api.get("/fleets/llm/replicas/nobody/history").status_code == 404
+    wrong = api.get(f"/fleets/llm/replicas/{name}/history?metric=waiting")
+    assert "metric must be one of rps" in wrong.json()["detail"]
+    wrong = api.get(f"/fleets/llm/replicas/{name}/history?step=10")
+    assert wrong.json()["detail"] == "step must be a multiple of 60 up to 86400 (seconds), not '10'."
+
+
+def test_history_of_a_client_key(api: Api, llm: str, redis_client: Any) -> None:
+    key = api.post("/client-keys", {"name": "website", "fleets": [llm]}).json()["id"]
+    used = Measures(requests=120, errors=30, output_tokens=600, reasons={"max_concurrency": 30})
+    at = minutes_of(redis_client, of_key(str(key)), used)
+    assert api.get(f"/client-keys/{key}/history").json() == {
+        "step_s": 60,
+        "at": [at],
+        "values": {
+            "rps": [2.0],
+            "limited_per_s": [0.5],
+            "tokens_per_s": [10.0],
+            "limits.max_concurrency": [0.5],
+        },
+    }
+    assert api.get("/client-keys/4711/history").status_code == 404

@@ -19,6 +19,7 @@ from controlplane.models import DiscoverySource, Replica, ReplicaOwner
 from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN
+from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
@@ -90,6 +91,8 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
         ("/fleets/{fleet}/sources", "post", SOURCE, set()),
         ("/fleets/{fleet}/sources/{source}", "patch", SOURCE, {"name"}),
         ("/hardware-classes", "post", HARDWARE, set()),
+        ("/exporters", "post", EXPORTER, set()),
+        ("/exporters/{name}", "patch", EXPORTER, {"name"}),
         ("/accelerators", "post", ACCELERATOR, set()),
         ("/accelerators/{accelerator}", "patch", ACCELERATOR, {"name"}),
         ("/trial-probes", "post", TRIAL, set()),
@@ -134,6 +137,11 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     ReplicaOwner.objects.create(replica=Replica.objects.get(name="b"), source=DiscoverySource.objects.get())
     last = LastList(at=time.time(), took_s=0.1, entries=1, left_alone=["a"], refused={"b": "no"})
     last_lists.store(redis_client, str(DiscoverySource.objects.get().uid), last)
+    service = {"namespace": "m", "service": "s", "labels": {"site": "zone"}}
+    for kind, settings in {"kubernetes": service, "dns": {"name": "llm.models.example"}}.items():
+        check(
+            api.post("/fleets/llm/sources", {"name": kind, kind: settings}), "/fleets/{fleet}/sources", "post"
+        )
     leases = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}}
     check(api.post("/fleets/llm/sources", leases), "/fleets/{fleet}/sources", "post")
     lease, template = {"url": "http://10.0.0.1:1"}, "/fleets/{fleet}/sources/{source}/leases/{replica}"
@@ -145,6 +153,9 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")
     less = {"headroom_percent": 10}
     check(api.patch("/accelerators/node1/gpu0", less), "/accelerators/{accelerator}", "patch")
+    exporter = {"name": "h100", "host": "node1", "url": "http://node1:9400"}
+    check(api.post("/exporters", exporter), "/exporters", "post")
+    check(api.patch("/exporters/h100", {"host": "node2"}), "/exporters/{name}", "patch")
     made = api.post("/client-keys", {"name": "website", "fleets": ["llm"]})
     check(made, "/client-keys", "post")
     key = made.json()["id"]

@@ -77,6 +77,22 @@ def test_one_is_made_read_changed_and_deleted(api: Api, llm: str) -> None:
         ({**FILE, "replica": {"hardware": "h100"}}, "/replica/hardware", "there is no hardware class"),
         ({**FILE, "flie": {}}, "/flie", 'did you mean "file"'),
         ({**FILE, "dns": {"name": "a.example"}}, "/dns", "is beside file: a source is of one kind"),
+        ({"name": "x", "kubernetes": {"namespace": "m"}}, "/kubernetes", 'needs "service"'),
+        (
+            {"name": "x", "kubernetes": {"namespace": "M", "service": "s"}},
+            "/kubernetes/namespace",
+            "is no name of a namespace",
+        ),
+        (
+            {"name": "x", "kubernetes": {"namespace": "m", "service": "s", "port": "99999"}},
+            "/kubernetes/port",
+            "must be the name of a port",
+        ),
+        (
+            {"name": "x", "kubernetes": {"namespace": "m", "service": "s", "labels": {"zone": "x"}}},
+            "/kubernetes/labels/zone",
+            'unknown field "zone"',
+        ),
         ({"name": "x", "dns": {"name": "llm"}}, "/dns/name", "must be a whole name in DNS"),
         ({"name": "x", "dns": {"name": "10.0.0.1"}}, "/dns/name", "is an address"),
         (

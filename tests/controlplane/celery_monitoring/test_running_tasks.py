@@ -83,7 +83,7 @@ def test_limits_are_those_of_the_task() -> None:
 def test_every_task_has_limits_and_expires() -> None:
     app.loader.import_default_modules()
     ours = [task for name, task in app.tasks.items() if name.startswith("controlplane.")]
-    assert len(ours) == 5
+    assert len(ours) == 7
     for task in ours:
         assert task.soft_time_limit < task.time_limit
     assert all(entry["options"]["expires"] for entry in app.conf.beat_schedule.values())

@@ -1,5 +1,7 @@
 """The runner on real threads, files, database and Redis: it follows while it leads, and only then."""
 
+import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.models import DiscoverySource, DiscoverySourceStatus, Replica
 from controlplane.observability import metrics
 from controlplane.services import sources
+from tests.controlplane.discovery.kinds.api_server import ApiServer, endpoint, endpoint_slice, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -67,9 +70,41 @@ def test_it_follows_a_file_while_it_leads(
     source = DiscoverySource.objects.get()
     token = DiscoverySourceStatus.objects.get().follower
     write("d")
-    sources.update("llm", "file", {"resync_s": 2}, "anna")
-    time.sleep(1.2)  # longer than a review and a list
-    assert not names()
     leader.leads = True
     until(lambda: names() == {"d"})
     assert DiscoverySourceStatus.objects.get(source=source).follower == token + 1
+
+
+@pytest.fixture
+def cluster(settings: Any) -> Iterator[ApiServer]:
+    """An API server in a thread of its own."""
+    server = ApiServer()
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    context = serving(server)
+    asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result(10)
+    settings.KUBERNETES_URL = server.url
+    settings.KUBERNETES_TOKEN_FILE = settings.KUBERNETES_CA_FILE = ""
+    server.tell = loop.call_soon_threadsafe
+    yield server
+    asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+
+
+def test_a_watch_is_heard_at_once_and_what_it_loses_is_listed(
+    leader: Leader, cluster: ApiServer, make_fleet: Callable[..., str]
+) -> None:
+    make_fleet("llm")
+    cluster.put(endpoint_slice("s", endpoint("llm-a"), endpoint("llm-b", "10.0.0.2")))
+    service = {"namespace": "models", "service": "llm"}
+    sources.create("llm", {"name": "pods", "kubernetes": service, "resync_s": 60}, "anna")
+    until(lambda: names() == {"llm-a", "llm-b"} and cluster.watched.is_set())
+    three = [endpoint(f"llm-{one}", f"10.0.0.{at}") for at, one in enumerate("abc", start=1)]
+    cluster.put(endpoint_slice("s", *three))
+    until(lambda: "llm-c" in names(), within_s=5.0)  # by the watch: the next list is due in a minute
+    cluster.watch_fault = "silent"
+    sources.update("llm", "pods", {"resync_s": 1}, "anna")
+    cluster.put(endpoint_slice("s", *three, endpoint("llm-d", "10.0.0.4")))
+    until(lambda: "llm-d" in names())

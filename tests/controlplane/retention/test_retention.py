@@ -21,6 +21,7 @@ from controlplane.models import (
     ClientKey,
     Event,
     Fleet,
+    FleetHistory,
     ObjectiveCount,
     PolicyRevision,
 )
@@ -91,7 +92,7 @@ def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(
 
     monkeypatch.setattr("controlplane.retention.tasks.forget", refuses)
     forget_old()
-    assert asked == [Event, AuditEntry, PolicyRevision, ClientKey, ApiToken, *ALERTS, Session]
+    assert asked == [Event, FleetHistory, AuditEntry, PolicyRevision, ClientKey, ApiToken, *ALERTS, Session]
     assert "old events stay until the next run: disk is full" in caplog.text
 
 

@@ -23,7 +23,7 @@ def overview() -> OverviewFrame:
         in_flight=5,
         waiting=3,
         latencies=[0.1] * 30,
-        replicas=[replica(40, output_tokens=90, input_tokens=70)],
+        replicas=[replica(40, output_tokens=90, input_tokens=70, ejections=1)],
         ended=EndedRequests(errors={"timeout": 2}, retries=3),
     )
     return frames_of(rows, counted).overview

@@ -8,7 +8,7 @@
  *   first_token_p50_s?: number | null, first_token_p95_s?: number | null, first_token_p99_s?: number | null,
  *   between_tokens_p50_s?: number | null, between_tokens_p95_s?: number | null, between_tokens_p99_s?: number | null,
  *   queue_p50_s?: number | null, queue_p95_s?: number | null, queue_p99_s?: number | null,
- *   input_tokens_per_s?: number, retries_per_s?: number, error_reasons?: Record<string, number>}} Point
+ *   input_tokens_per_s?: number, retries_per_s?: number, ejections_per_s?: number, error_reasons?: Record<string, number>}} Point
  *
  * @typedef {{waiting: number, size: number, oldest_wait_s: number, timeout_s: number, state: string, holds: boolean,
  *   queued_per_s: number, full_per_s: number, late_per_s: number, cold_per_s: number, p50_s: number | null,
@@ -58,7 +58,7 @@
  *
  * @typedef {{name: string, protocol: string, aliases: string[], adapters: string[], strategy: string,
  *   revision: number, rps: number, p50_s: number | null, p99_s: number | null, error_percent: number,
- *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, first_token_p50_s: number | null,
+ *   output_tokens_per_s: number, input_tokens_per_s: number, retries_per_s: number, ejections_per_s: number, first_token_p50_s: number | null,
  *   first_token_p99_s: number | null, between_tokens_p50_s: number | null, error_reasons: Record<string, number>,
  *   in_flight: number,
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
@@ -69,12 +69,18 @@
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive
  *
+ * @typedef {{age_s: number, used_bytes: number | null, memory_bytes: number | null, utilization_percent: number | null,
+ *   temperature_c: number | null, power_w: number | null, trouble: string, is_defect: boolean, memory_warning: string}} MeasuredLive
+ *
+ * @typedef {{name: string, exporter: string, age_s: number, problem: string, devices: number, memory_bytes: number | null,
+ *   available_bytes: number | null, load_1: number | null, processors: number}} HostLive
+ *
  * @typedef {{name: string, memory_bytes: number, usable_bytes: number, held_bytes: number,
- *   leased_bytes: number | null, lease_waits: number}} AcceleratorLive
+ *   leased_bytes: number | null, lease_waits: number, measured: MeasuredLive | null}} AcceleratorLive
  *
  * @typedef {{sequence: number, at: number, table: string, total: Point, replicas: number, eligible: number,
  *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[],
- *   accelerators: AcceleratorLive[]}} OverviewFrame
+ *   accelerators: AcceleratorLive[], hosts: HostLive[]}} OverviewFrame
  *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,

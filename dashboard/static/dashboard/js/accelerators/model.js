@@ -39,8 +39,11 @@ export class AcceleratorsModel {
     this.focus = new FocusRestore();
     /** Live numbers of the newest frame, by name. @type {Map<string, import("../frames.js").AcceleratorLive>} */
     this.live = new Map();
+    /** What exporters say of their hosts. @type {import("../frames.js").HostLive[]} */
+    this.hosts = [];
     const take = (/** @type {import("../frames.js").OverviewFrame | null} */ frame) => {
       this.live = new Map((frame?.accelerators ?? []).map((one) => [one.name, one]));
+      this.hosts = frame?.hosts ?? [];
       changed();
     };
     this.feed = new Feed("/ws/overview", { initial: (message) => take(message.frame), frame: take, change: changed });
@@ -54,6 +57,11 @@ export class AcceleratorsModel {
   /** Bytes that requests lease there now; null: nobody knows. @param {Accelerator} one */
   leased({ name }) {
     return this.feed.liveness === "live" ? (this.live.get(name)?.leased_bytes ?? null) : null;
+  }
+
+  /** What an exporter says of it; null: nothing, or that is old. @param {Accelerator} one */
+  measured({ name }) {
+    return this.feed.liveness === "live" ? (this.live.get(name)?.measured ?? null) : null;
   }
 
   body() {

@@ -8,11 +8,12 @@ import { MAY_CHANGE, MAY_OPERATE } from "../may_change.js";
 import { Copyable } from "../components/copyable.js";
 import { matches } from "../components/search.js";
 import { DrainPlace } from "./drain.js";
+import { Measured } from "./measured.js";
 import { SizeFields } from "./form.js";
 import { MemoryMeter } from "./meter.js";
 import { PATH } from "./model.js";
 
-const COLUMNS = 6;
+const COLUMNS = 7;
 /** More replicas than these are counted. */
 const LISTED = 5;
 
@@ -31,7 +32,7 @@ function Table({ model, list, search }) {
   return html`<section class="panel table-panel data">
     <div class="scroll" tabindex="0" role="region" aria-label="Accelerators">
       <table class="cards">
-        <thead><tr><th scope="col">Accelerator</th><th scope="col" class="num">Memory</th><th scope="col">Held all the time</th><th scope="col">Leased now</th><th scope="col">Replicas</th>
+        <thead><tr><th scope="col">Accelerator</th><th scope="col" class="num">Memory</th><th scope="col">Held all the time</th><th scope="col">Leased now</th><th scope="col">Measured</th><th scope="col">Replicas</th>
           <th><span class="visually-hidden">Actions</span></th></tr></thead>
         <tbody>
           ${found.map((one) => html`<${Row} key=${one.name} one=${one} model=${model} />`)}
@@ -52,6 +53,7 @@ function Row({ one, model }) {
       <td class="num half" data-label="Memory">${text(bytes(one.memory_bytes))}<span class="sub">${one.headroom_percent} % kept free</span></td>
       <td class="half" data-label="Held all the time"><${MemoryMeter} value=${one.held_bytes} of=${one.usable_bytes} /></td>
       <td class="half" data-label="Leased now"><${Leased} one=${one} model=${model} /></td>
+      <td class="half wrap" data-label="Measured"><${Measured} measured=${model.measured(one)} /></td>
       <td class="half" data-label="Replicas"><${Placed} one=${one} /></td>
       <td class="actions full">${MAY_OPERATE && one.replicas.length > 0 && html`<button type="button" aria-label=${`Drain ${one.name}`} aria-expanded=${drain !== null} onClick=${() => model.openDrain(one)}>Drain …</button>${" "}`}${MAY_CHANGE && html`<button type="button" aria-label=${`Change ${one.name}`} aria-expanded=${open && !model.deleting} onClick=${() => model.open(one, false)}>Change</button>
         ${" "}<button type="button" aria-label=${`Delete ${one.name}`} aria-expanded=${open && model.deleting} onClick=${() => model.open(one, true)}>Delete …</button>`}</td>

@@ -1,5 +1,6 @@
 /** Hardware page: hardware classes, which give replicas their weight, and accelerators, whose memory replicas share. */
 import { AcceleratorForm } from "../accelerators/form.js";
+import { Hosts } from "../accelerators/measured.js";
 import { AcceleratorsModel } from "../accelerators/model.js";
 import { Accelerators } from "../accelerators/table.js";
 import { html } from "../html.js";
@@ -19,7 +20,7 @@ page.start({
   table: (list) => html`<${HardwareTable} model=${model} list=${list} search=${page.search} />`,
   empty: () => html`<${NoHardware} />`,
   above: () => page.panels.open === NEW_ACCELERATOR && html`<${AcceleratorForm} model=${accelerators} />`,
-  below: () => html`<${Accelerators} model=${accelerators} search=${page.search} />`,
+  below: () => html`<${Accelerators} model=${accelerators} search=${page.search} /><${Hosts} hosts=${accelerators.hosts} />`,
 });
 accelerators.start();
 if (location.hash === `#${NEW_ACCELERATOR}` && MAY_CHANGE) page.panels.show(NEW_ACCELERATOR);

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0024_discovery_sources'),
+        ('controlplane', '0026_exporters'),
     ]
 
     operations = [

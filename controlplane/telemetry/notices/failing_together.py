@@ -1,0 +1,129 @@
+"""Notices of replicas that fail together: then their host, or a device, is likelier the cause than they are.
+
+Pure. A place is named where two replicas or more are meant to serve, all of them have failed within SPAN_S of
+each other, and some replica elsewhere is fine: where everything fails, it is no host's doing. A device is
+named only where its host has others that are fine.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from controlplane.models import Event
+from controlplane.telemetry.db_snapshot import FleetRow, ReplicaRow
+from controlplane.telemetry.merged_numbers import Merged
+from controlplane.telemetry.notices.episodes import Episodes
+from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
+
+SPAN_S = 60.0
+LEAST = 2
+OVER_AFTER_S = 30.0
+LISTED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedReplica:
+    """One that is meant to serve, and where it is."""
+
+    name: str
+    """``fleet/replica``."""
+    places: tuple[str, ...]
+    """``node1/gpu0``, and ``node1``."""
+    failed_at: float | None
+    """Since when it has failed, Unix seconds; ``None``: it is fine, or starts."""
+
+
+class FailingTogetherNotifier(Notifier[str]):
+    """Episodes by place."""
+
+    def __init__(self) -> None:
+        self.episodes = Episodes[str](OVER_AFTER_S)
+
+    def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
+        found = failing_places(list(placed(observed.fleets, observed.merged)))
+        notices: list[Notice[str]] = []
+        for place, failed in found.items():
+            if place in self.episodes.open:
+                self.episodes.open[place].seen_at = now
+            else:
+                text = words(place, failed, observed.defects)
+                notices.append(Notice(place, True, Event.Kind.SYSTEM, text, state="down"))
+        for place in self.episodes.open:
+            if place not in found and self.episodes.over(place, now):
+                text = f"{place}: no longer all replicas there have failed"
+                notices.append(Notice(place, False, Event.Kind.SYSTEM, text))
+        return notices
+
+    def confirm(self, notice: Notice[str], now: float) -> None:
+        if notice.begins:
+            self.episodes.begin(notice.key, now)
+        else:
+            self.episodes.end(notice.key)
+
+
+def placed(fleets: Iterable[FleetRow], merged: Merged) -> Iterable[PlacedReplica]:
+    """Replicas that are meant to serve."""
+    for fleet in fleets:
+        numbers = merged.fleets.get(fleet.name)
+        for row in fleet.replicas:
+            if row.admin_state == "active" and row.weight > 0:
+                seen = numbers.replicas.get(row.uid) if numbers else None
+                ejected = seen is not None and seen.workers > 0 and seen.ejected_by == seen.workers
+                yield PlacedReplica(f"{fleet.name}/{row.name}", _places(row), _failed_at(row, ejected))
+
+
+def _places(row: ReplicaRow) -> tuple[str, ...]:
+    devices = [place.accelerator for place in row.placed]
+    hosts = {device.partition("/")[0] for device in devices if "/" in device}
+    host = urlsplit(row.url).hostname
+    return (*devices, *sorted(hosts or ({host} if host else set())))
+
+
+def _failed_at(row: ReplicaRow, ejected: bool) -> float | None:
+    if row.health in ("down", "unready"):
+        return row.health_since
+    # Its ejection has no time of its own; what matters is that it is out with the others.
+    return float("inf") if ejected else None
+
+
+def failing_places(replicas: Sequence[PlacedReplica]) -> dict[str, list[PlacedReplica]]:
+    """Place → the replicas that have failed there together."""
+    if all(one.failed_at is not None for one in replicas):
+        return {}
+    at: dict[str, list[PlacedReplica]] = {}
+    for one in replicas:
+        for place in one.places:
+            at.setdefault(place, []).append(one)
+    found = {place: there for place, there in at.items() if _together(there)}
+    # A host whose replicas all failed explains its devices.
+    return {
+        place: there
+        for place, there in found.items()
+        if "/" not in place or place.partition("/")[0] not in found
+    }
+
+
+def _together(there: Sequence[PlacedReplica]) -> bool:
+    if len(there) < LEAST:
+        return False
+    times = []
+    for one in there:
+        if one.failed_at is None:
+            return False
+        if one.failed_at != float("inf"):
+            times.append(one.failed_at)
+    return not times or max(times) - min(times) <= SPAN_S
+
+
+def words(place: str, failed: Sequence[PlacedReplica], defects: Mapping[str, str]) -> str:
+    """For people."""
+    what = "accelerator" if "/" in place else "host"
+    names = [one.name for one in failed]
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    said = [f"{name}: {why}" for name, why in sorted(defects.items()) if name.startswith(place)]
+    because = f"; its exporter says {'; '.join(said)}" if said else ""
+    listed = ", ".join(names[:LISTED]) + more
+    return (
+        f"{what} {place}: all {len(names)} replicas there failed together ({listed}), so the {what} is "
+        f"likelier the cause than they are{because}"
+    )
