@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('controlplane', '0025_alerts'),
+        ('controlplane', '0027_alerts'),
     ]
 
     operations = [
