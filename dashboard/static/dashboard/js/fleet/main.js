@@ -19,6 +19,7 @@ import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
 import { ErrorsPanel } from "./errors_panel.js";
 import { FallbackPanel } from "./fallback_panel.js";
+import { Objectives, ObjectivesPanel } from "./objectives_panel.js";
 import { ScalingPanel } from "./scaling_panel.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
@@ -42,6 +43,7 @@ const registration = new Registration(fleet, () => [...model.settings.keys()], d
 const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
+const objectives = new Objectives(fleet, draw);
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
 
@@ -59,6 +61,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${Banner} status=${staleStatus(feed) ?? status(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
+    <${ObjectivesPanel} objectives=${objectives} />
     ${frame && html`<${ScalingPanel} signal=${frame.scaling} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
