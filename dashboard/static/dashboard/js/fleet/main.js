@@ -31,6 +31,8 @@ import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
 import { StreamsPanel } from "./streams_panel.js";
+import { Sources } from "./sources.js";
+import { SourcesPanel } from "./sources_panel.js";
 import { status } from "./status_banner.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
@@ -44,6 +46,7 @@ const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
 const objectives = new Objectives(fleet, draw);
+const sources = new Sources(fleet, draw, () => model.readSettings());
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
 
@@ -74,6 +77,7 @@ function Fleet() {
     <div class="with-aside">
       <div class="stack">
         <${Replicas} />
+        <${SourcesPanel} sources=${sources} />
         <${RevisionsPanel} policy=${policy} />
         <${Timeline} events=${events} />
       </div>
@@ -98,7 +102,7 @@ function Replicas() {
   if (!frame) return html`<${NoData}>The conductor has not sent data of this fleet.<//>`;
   const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} sources=${sources} search=${page.search} />`;
 }
 
 page.start({
@@ -112,5 +116,6 @@ page.start({
   },
 });
 policy.read();
+sources.start();
 const asked = location.hash.slice(1);
 if (["register", "edit"].includes(asked) && MAY_CHANGE) panels.show(asked);
