@@ -17,7 +17,9 @@ import { Timeline } from "../components/timeline.js";
 import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
+import { ErrorsPanel } from "./errors_panel.js";
 import { FallbackPanel } from "./fallback_panel.js";
+import { Objectives, ObjectivesPanel } from "./objectives_panel.js";
 import { ScalingPanel } from "./scaling_panel.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
@@ -28,6 +30,7 @@ import { QueuePanel } from "./queue_panel.js";
 import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
+import { StreamsPanel } from "./streams_panel.js";
 import { Sources } from "./sources.js";
 import { SourcesPanel } from "./sources_panel.js";
 import { status } from "./status_banner.js";
@@ -42,6 +45,7 @@ const registration = new Registration(fleet, () => [...model.settings.keys()], d
 const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
+const objectives = new Objectives(fleet, draw);
 const sources = new Sources(fleet, draw, () => model.readSettings());
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
@@ -60,10 +64,13 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${Banner} status=${staleStatus(feed) ?? status(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
+    <${ObjectivesPanel} objectives=${objectives} />
     ${frame && html`<${ScalingPanel} signal=${frame.scaling} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     ${frame && html`<${FallbackPanel} summary=${frame.summary} />`}
+    ${frame && html`<${ErrorsPanel} errors=${frame.errors} />`}
+    ${frame && html`<${StreamsPanel} fleet=${fleet} point=${frame.point} />`}
     <div class="columns">
       ${FLEET_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>
