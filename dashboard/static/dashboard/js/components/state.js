@@ -13,19 +13,11 @@ const SHAPES = {
   refusing: { path: "M.8.8h8.4v2H.8ZM.8 4h8.4v2H.8ZM.8 7.2h8.4v2H.8Z" },
   late: { path: "M3 4h6.2v2H3ZM.8 7.2h8.4v2H.8Z" },
   waiting: { path: "M.8 7.2h8.4v2H.8Z" },
-<<<<<<< HEAD
-  followed: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
-  frozen: { path: "M5 .6 9.8 9.3H.2Z" },
-  failing: { path: "M1 1h8v8H1Z" },
-  firing: { path: "M5 .6 9.8 9.3H.2Z" },
-  resolved: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
-=======
   firing: { path: "M5 .6 9.8 9.3H.2Z" },
   resolved: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
   followed: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
   frozen: { path: "M5 .6 9.8 9.3H.2Z" },
   failing: { path: "M1 1h8v8H1Z" },
->>>>>>> main
   ejected: { path: "M1.2 1.2 8.8 8.8M8.8 1.2 1.2 8.8", line: true },
 };
 
