@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from controlplane.alerts.picture import Picture, SeenFleet, SeenReplica
 from controlplane.alerts.rule_types import AlertSubject, Breach, RuleInForce, Severity
+from controlplane.objectives.burn_rate import BurnRule
 from controlplane.system.status import ProxyWorkerStatus
 from controlplane.telemetry import durations
 
@@ -162,6 +163,29 @@ def _memory_lease(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence
     return [Breach(AlertSubject(part=one.name), words) for one in picture.devices if one.lease_waits]
 
 
+def _objective(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach] | None:
+    if picture.objectives is None:
+        return None
+    return [
+        Breach(
+            AlertSubject(one.fleet, part=each.target.kind),
+            f"{each.target.words}: {burning_words(each.burning, each.target.target)}",
+            severity=each.burning.severity,
+        )
+        for one in picture.objectives
+        for each in one.objectives
+        if each.burning is not None
+    ]
+
+
+def burning_words(rule: BurnRule, target: float) -> str:
+    """What holds while the rule does."""
+    long = durations.words(rule.long_s)
+    if rule.least_share:
+        return f"more than {100 * rule.share(target):.0f} % of the last {long} broke it"
+    return f"the error budget burns over {rule.factor:g} times too fast, over {long} and now"
+
+
 def _delivery(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach]:
     return [
         Breach(AlertSubject(part=one.name), f"it does not take notifications: {one.words}")
@@ -218,6 +242,15 @@ _RULES = (
         60,
         _of_fleets(_replica_out),
         "an active replica is ejected, unready, down or still checked, and nobody took it out",
+    ),
+    _rule(
+        "objective_burning",
+        "Objective breaks",
+        "critical",
+        0,
+        60,
+        _objective,
+        "the error budget of an [objective](#objectives) burns too fast; a warning where it does so slowly",
     ),
     _rule(
         "queue_refusing",

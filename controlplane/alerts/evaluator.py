@@ -15,10 +15,11 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, transaction
 
-from controlplane.alerts import live_counts, reading, rule_book, store
+from controlplane.alerts import live_counts, rule_book, store
 from controlplane.alerts.grouping import DueMessage, due_messages
 from controlplane.alerts.lifecycle import AlertChange, AlertStep, OpenAlert, advance
 from controlplane.alerts.picture import Picture
+from controlplane.alerts.reading import PictureReader
 from controlplane.alerts.rule_types import AlertSubject, RuleInForce
 from controlplane.alerts.silencing import silence_of
 from controlplane.alerts.store import StoredAlerts, ToldDestination
@@ -89,12 +90,12 @@ class Evaluator:
         self,
         *,
         clock: Callable[[], float] = time.time,
-        look: Callable[[float], Picture] = reading.picture,
+        look: Callable[[float], Picture] | None = None,
         deliver: Callable[[], None] = lambda: None,
     ) -> None:
         """``deliver``: called after a commit that has put messages into the outbox."""
         self._clock = clock
-        self._look = look
+        self._look = look or PictureReader().picture
         self._deliver = deliver
         self._known_at: dict[str, float] = {}
         """Rule → when it could tell last."""

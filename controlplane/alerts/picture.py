@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from controlplane.objectives.burn_rate import FleetObjectives
 from controlplane.system.status import ProxyWorkerStatus, SystemComponent
 from controlplane.telemetry.frames import Point
 
@@ -82,4 +83,5 @@ class Picture:
     proxies: Sequence[ProxyWorkerStatus] | None = None
     certificates: Mapping[str, float] | None = None
     """Proxy → seconds until its listener's certificate ends."""
+    objectives: Sequence[FleetObjectives] | None = None
     failing: Sequence[FailingDestination] = ()

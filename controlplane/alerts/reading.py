@@ -8,9 +8,12 @@ from collections.abc import Sequence
 
 import msgspec
 import redis
+from django.db import Error as DatabaseError
 
-from controlplane.alerts.picture import FailingDestination, Picture, SeenDevice, SeenFleet
+from controlplane.alerts.picture import Picture, SeenDevice, SeenFleet
 from controlplane.datastores.redis import client as redis_client
+from controlplane.objectives.burn_rate import FleetObjectives
+from controlplane.objectives.tracker import ObjectiveTracker, read_promises
 from controlplane.system import fact_reader, report
 from controlplane.system.fact_reader import InRedis
 from controlplane.telemetry.frames import OVERVIEW_KEY, fleet_key
@@ -32,19 +35,31 @@ class _SeenOverview(msgspec.Struct, frozen=True):
     accelerators: list[SeenDevice] = []
 
 
-def picture(now: float, failing: Sequence[FailingDestination] = ()) -> Picture:
-    """``now``: Unix seconds. Raises nothing for what is merely away."""
-    in_redis, in_database = fact_reader.read()
-    status = report.assessed(in_redis, in_database)
-    overview, fleets = _frames(now)
-    return Picture(
-        fleets=fleets,
-        devices=overview.accelerators if overview is not None else None,
-        parts={part.name: part for part in status.parts if part.state != "unknown"},
-        proxies=status.proxies if status.reports_known else None,
-        certificates=_certificates(in_redis) if isinstance(in_redis, InRedis) else None,
-        failing=failing,
-    )
+class PictureReader:
+    """Reads pictures; of what objectives count it remembers what it has seen. Used by one thread."""
+
+    def __init__(self) -> None:
+        self._objectives = ObjectiveTracker()
+
+    def picture(self, now: float) -> Picture:
+        """``now``: Unix seconds. Raises nothing for what is merely away."""
+        in_redis, in_database = fact_reader.read()
+        status = report.assessed(in_redis, in_database)
+        overview, fleets = _frames(now)
+        return Picture(
+            fleets=fleets,
+            devices=overview.accelerators if overview is not None else None,
+            parts={part.name: part for part in status.parts if part.state != "unknown"},
+            proxies=status.proxies if status.reports_known else None,
+            certificates=_certificates(in_redis) if isinstance(in_redis, InRedis) else None,
+            objectives=self._follow(in_redis, now) if isinstance(in_redis, InRedis) else None,
+        )
+
+    def _follow(self, in_redis: InRedis, now: float) -> list[FleetObjectives] | None:
+        try:
+            return self._objectives.follow(in_redis.heard, read_promises(), now)
+        except (redis.RedisError, DatabaseError):
+            return None
 
 
 def _certificates(in_redis: InRedis) -> dict[str, float]:

@@ -30,6 +30,7 @@ from controlplane.api.live_views import (
     FleetLiveView,
     OverviewLiveView,
 )
+from controlplane.api.objectives import FleetObjectivesView
 from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList, RevisionRestore
 from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
@@ -60,6 +61,7 @@ urlpatterns = [
         name="api-lease",
     ),
     path("fleets/<str:fleet>/live", FleetLiveView.as_view(), name="api-fleet-live"),
+    path("fleets/<str:fleet>/objectives", FleetObjectivesView.as_view(), name="api-fleet-objectives"),
     path("fleets/<str:fleet>/history", FleetHistoryView.as_view(), name="api-fleet-history"),
     path(
         "fleets/<str:fleet>/replicas/<str:replica>/history",

@@ -19,6 +19,7 @@ from controlplane.models.fleet import Fleet
 from controlplane.models.fleet_history import FleetHistory
 from controlplane.models.forced_password_change import ForcedPasswordChange
 from controlplane.models.hardware import HardwareClass
+from controlplane.models.objective_count import ObjectiveCount
 from controlplane.models.replica import Replica
 from controlplane.models.replica_health import ReplicaHealth
 from controlplane.models.revision import PolicyRevision
@@ -45,6 +46,7 @@ __all__ = [
     "FleetHistory",
     "ForcedPasswordChange",
     "HardwareClass",
+    "ObjectiveCount",
     "PolicyRevision",
     "Replica",
     "ReplicaHealth",

@@ -29,12 +29,14 @@ from controlplane.models import (
     ClientKey,
     Event,
     FleetHistory,
+    ObjectiveCount,
     PolicyRevision,
 )
 from controlplane.services import key_salts
 from controlplane.services.retention import forget
 
 DELIVERIES_DAYS = 7
+OBJECTIVES_DAYS = 90
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ def kept() -> list[Kept]:
         Kept("resolved alerts", Alert.objects.all(), "resolved_at", settings.EVENTS_DAYS),
         Kept("ended silences", AlertSilence.objects.all(), "ends_at", settings.EVENTS_DAYS),
         Kept("sent notifications", AlertDelivery.objects.all(), "done_at", DELIVERIES_DAYS),
+        Kept("counts of objectives", ObjectiveCount.objects.all(), "at", OBJECTIVES_DAYS),
         Kept("expired sessions", Session.objects.all(), "expire_date", 0),
     ]
 

@@ -321,8 +321,6 @@ class Section(Rule):
     what: str
     """What such a group is, for messages: ``a replica``."""
     fields: Mapping[str, Rule] = field(default_factory=dict)
-    reserved: frozenset[str] = frozenset()
-    """Agreed names without an implementation: setting one is an error, never silently ignored."""
     cross_check: CrossCheck = _no_cross_check
 
     def _read(self, value: object, at: str, problems: Problems) -> object:
@@ -354,8 +352,6 @@ class Section(Rule):
         return kept
 
     def _unknown(self, key: str) -> str:
-        if key in self.reserved:
-            return f'"{key}" is reserved and not implemented yet: remove it'
         hint = did_you_mean(key, self.fields)
         if not hint:
             hint = f"; {self.what} can have: {', '.join(self.fields)}"

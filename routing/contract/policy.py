@@ -1,4 +1,4 @@
-"""A fleet's routing policy: strategy, time limits, retries, ejection, and what is reserved.
+"""A fleet's routing policy: strategy, time limits, retries, ejection, objectives.
 
 These structs are used as they stand in the fleet file, in policy revisions and in the routing
 table, so that a default is written down once, here, and nowhere else.
@@ -130,10 +130,19 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
-    """Service-level objective: what requests are routed by, besides the strategy."""
+    """Service-level objectives. Streams are also routed by ``first_token_s``, besides the strategy."""
+
+    latency_s: float | None = None
+    """Within so many seconds a request should be served; ``None``: no objective."""
 
     first_token_s: float | None = None
     """Within so many seconds of a request the first token of its stream should come; ``None``: whenever."""
+    percentile: float = 99.0
+    """How many percent of requests should be within these two."""
+    availability_percent: float | None = None
+    """How many percent of requests should not fail; ``None``: no objective."""
+    window_days: float = 30.0
+    """Over how long these are to hold."""
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +190,3 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     locality: Locality = Locality()
     slo: Slo = Slo()
     scaling: Scaling = Scaling()
-
-
-RESERVED_SLO_FIELDS = frozenset({"availability_percent", "latency_s", "percentile"})
-"""Agreed, not yet implemented: setting one in a file or by the API is an error."""

@@ -27,7 +27,6 @@ from routing.contract.field_rules import (
 )
 from routing.contract.names import checked_slug
 from routing.contract.policy import (
-    RESERVED_SLO_FIELDS,
     Cold,
     Continue,
     FallbackCause,
@@ -39,6 +38,7 @@ from routing.contract.policy import (
     ReplaySafe,
     Serves,
     StrategyParameter,
+    Timeouts,
 )
 
 DAY_S = 86_400.0
@@ -216,19 +216,80 @@ FALLBACK = Section(
     },
 )
 
+
+def _can_be_told(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    """An objective that says nothing, or that nothing could miss, is a mistake."""
+    latency_s, first_token_s = fields.get("latency_s"), fields.get("first_token_s")
+    if latency_s is None and first_token_s is None and "percentile" in fields:
+        message = "says how many requests should be within latency_s or first_token_s: set one of them, too"
+        problems.append(FieldProblem(below(at, "percentile"), message))
+    if "window_days" in fields and all(
+        fields.get(name) is None for name in ("latency_s", "first_token_s", "availability_percent")
+    ):
+        message = (
+            "there is no objective to hold so long: set latency_s, first_token_s or availability_percent"
+        )
+        problems.append(FieldProblem(below(at, "window_days"), message))
+    if _number(first_token_s) >= _number(latency_s) > 0:
+        message = f"must be below latency_s, which is {latency_s:g}: what is served in time has met it anyway"
+        problems.append(FieldProblem(below(at, "first_token_s"), message))
+
+
+def _number(value: object) -> float:
+    """0 of what is none: that is said elsewhere."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+
+
 SLO = Section(
-    words="Service-level objective: how soon requests should be served. They go where that is likelier.",
+    words="Service-level objectives: what is promised of requests ([more](alerts.md#objectives)). Streams go "
+    "where their first token is likelier in time.",
     what="an objective",
     fields={
+        "latency_s": seconds(
+            "Within this time of a request's head it should be served. Not set: no objective.",
+            0.001,
+            3600,
+            nullable=True,
+        ),
         "first_token_s": seconds(
             "Within this time of a request the first token of its stream should come. Not set: no objective.",
             0.001,
             3600,
             nullable=True,
         ),
+        "percentile": Number(
+            words="How many of the requests should be within these two.",
+            minimum=50,
+            maximum=99.999,
+            unit="percent",
+        ),
+        "availability_percent": Number(
+            words="How many of the requests should not fail. Not set: no objective.",
+            minimum=50,
+            maximum=99.999,
+            unit="percent",
+            nullable=True,
+        ),
+        "window_days": Number(
+            words="Over how long the objectives are to hold.", minimum=1, maximum=90, unit="days"
+        ),
     },
-    reserved=RESERVED_SLO_FIELDS,
+    cross_check=_can_be_told,
 )
+
+
+def _within_the_time_limit(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
+    """What is cut off at its time limit is never served later than that."""
+    slo, timeouts = fields.get("slo"), fields.get("timeouts")
+    latency_s = slo.get("latency_s") if isinstance(slo, Mapping) else None
+    total_s = timeouts.get("total_s") if isinstance(timeouts, Mapping) else None
+    limit_s = Timeouts().total_s if total_s is None else _number(total_s)
+    if 0 < limit_s <= _number(latency_s):
+        message = (
+            f"must be below timeouts.total_s, which is {limit_s:g}: no request is served later than that, so "
+            "nothing could miss it"
+        )
+        problems.append(FieldProblem(below(below(at, "slo"), "latency_s"), message))
 
 
 def _least_and_most(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
@@ -326,6 +387,7 @@ POLICY = Section(
         "slo": SLO,
         "scaling": SCALING,
     },
+    cross_check=_within_the_time_limit,
 )
 
 

@@ -70,6 +70,7 @@ class FleetTotals:
 
     def follow(self, slo: Slo) -> None:
         """Judge by these objectives from now on. What was counted by others stays."""
+        self.latency_s = slo.latency_s or 0.0
         self.first_token_s = slo.first_token_s or 0.0
 
     def served(self, seconds: float, input_tokens: int, output_tokens: int) -> None:

@@ -65,6 +65,7 @@ API: Mapping[str, Methods] = {
         "DELETE": OPERATE,
     },
     "/api/v1/fleets/<str:fleet>/live": {"GET": READ},
+    "/api/v1/fleets/<str:fleet>/objectives": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/history": {"GET": READ},
     "/api/v1/fleets/<str:fleet>/scaling": {"GET": READ},
     "/api/v1/drains": {"GET": READ, "POST": OPERATE},

@@ -100,9 +100,6 @@ def _table(name: str) -> str:
     if name == "pages":
         rows = [f"| `{preset}` | {page.place} | {page.words} |" for preset, page in PAGES.items()]
         return "\n".join(["| preset | page | what is read of it |", "| --- | --- | --- |", *rows, ""])
-    if name == "reserved":
-        rows = [f"| {place} | {fields} |" for place, fields in _reserved()]
-        return "\n".join(["| in | reserved |", "| --- | --- |", *rows, ""])
     return "\n".join(
         [
             "| field | type and range | unit | default | meaning |",
@@ -144,12 +141,6 @@ def _default(default: object) -> str:
     if isinstance(default, dict):
         return "`{}`"
     return f"`{default}`"
-
-
-def _reserved() -> Iterator[tuple[str, str]]:
-    for name, (section, _) in SECTIONS.items():
-        if section.reserved:
-            yield name, ", ".join(f"`{field}`" for field in sorted(section.reserved))
 
 
 if __name__ == "__main__":

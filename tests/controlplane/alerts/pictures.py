@@ -76,7 +76,7 @@ PARTS = {
 
 
 def picture(*fleets: SeenFleet, **changes: Any) -> Picture:
-    values = {"devices": [], "parts": PARTS, "proxies": [worker()], "certificates": {}}
+    values = {"devices": [], "parts": PARTS, "proxies": [worker()], "certificates": {}, "objectives": []}
     return Picture(**{"fleets": list(fleets) or [fleet()], **values, **changes})
 
 

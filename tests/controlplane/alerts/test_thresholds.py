@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.alerts import thresholds
 from controlplane.alerts.thresholds import METRICS, Threshold, quantity, unit_of
-from controlplane.api.history import METRICS as HISTORY
+from controlplane.telemetry.measures import FIELDS as HISTORY
 from tests.controlplane.alerts.pictures import fleet, picture, replica
 
 

@@ -12,6 +12,14 @@ from routing.contract.table import decode_snapshot
 from tests.controlplane import workers
 from tests.controlplane.conftest import Api
 
+NO_OBJECTIVE = {
+    "latency_s": None,
+    "first_token_s": None,
+    "percentile": 99.0,
+    "availability_percent": None,
+    "window_days": 30.0,
+}
+
 
 def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None:
     answer = api.get("/fleets/llm/policy")
@@ -31,17 +39,17 @@ def test_shows_every_value_in_force_and_what_was_set(api: Api, llm: str) -> None
         "at": "proxy",
     }
     assert body["policy"]["locality"] == {"prefer": "site", "spill_above": 0.8}
-    assert body["policy"]["slo"] == {"first_token_s": None}
+    assert body["policy"]["slo"] == NO_OBJECTIVE
 
 
 def test_an_objective_is_set_and_goes_to_the_proxies(api: Api, llm: str, redis_client: Any) -> None:
     body = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": 0.3}}).json()
-    assert body["policy"]["slo"] == {"first_token_s": 0.3}
+    assert body["policy"]["slo"] == {**NO_OBJECTIVE, "first_token_s": 0.3}
     assert body["set"] == {"slo": {"first_token_s": 0.3}}
     refused = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": 0}}).json()
     assert "must be from 0.001 to 3600 seconds, not 0" in str(refused)
     body = api.patch("/fleets/llm/policy", {"slo": {"first_token_s": None}}).json()
-    assert body["policy"]["slo"] == {"first_token_s": None}
+    assert body["policy"]["slo"] == NO_OBJECTIVE
 
 
 def test_the_limit_of_first_tokens_is_a_number_or_a_word(api: Api, llm: str, redis_client: Any) -> None:
@@ -199,7 +207,11 @@ def test_a_new_strategy_forgets_the_old_ones_parameters(api: Api, llm: str) -> N
         ({"timeouts": 3}, "/timeouts", "must be timeouts as a group of fields"),
         ({"parameters": {"kappa": 99}}, "/parameters/kappa", "between 0 and 20"),
         ({"parameters": {"kapa": 1}}, "/parameters/kapa", "has no parameter 'kapa'"),
-        ({"slo": {"latency_s": 1}}, "/slo/latency_s", "reserved and not implemented yet"),
+        ({"slo": {"latency_s": 700}}, "/slo/latency_s", "must be below timeouts.total_s, which is 600"),
+        ({"slo": {"latency_s": 2, "first_token_s": 2}}, "/slo/first_token_s", "must be below latency_s"),
+        ({"slo": {"availability_percent": 100}}, "/slo/availability_percent", "from 50 to 99.999 percent"),
+        ({"slo": {"percentile": 95}}, "/slo/percentile", "set one of them, too"),
+        ({"slo": {"window_days": 7}}, "/slo/window_days", "there is no objective to hold so long"),
         ({"queue": {"size": 1.5}}, "/queue/size", "must be a whole number, not 1.5"),
         ({"queue": {"cold": "wait"}}, "/queue/cold", "must be one of refuse, hold"),
         ({"nothing_like_it": None}, "/nothing_like_it", "unknown field"),

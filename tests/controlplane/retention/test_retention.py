@@ -22,6 +22,7 @@ from controlplane.models import (
     Event,
     Fleet,
     FleetHistory,
+    ObjectiveCount,
     PolicyRevision,
 )
 from controlplane.retention.tasks import forget_old
@@ -77,7 +78,7 @@ def test_one_run_is_bounded_and_begins_with_the_oldest(monkeypatch: pytest.Monke
     assert retention.forget(Event.objects.all(), before) == (0, True)
 
 
-ALERTS = (Alert, AlertSilence, AlertDelivery)
+ALERTS = (Alert, AlertSilence, AlertDelivery, ObjectiveCount)
 
 
 def test_a_database_that_refuses_is_told_and_the_other_table_is_still_done(

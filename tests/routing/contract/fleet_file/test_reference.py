@@ -15,7 +15,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 def test_every_table_is_on_the_page_once() -> None:
     tables = re.findall(r"<!-- table: ([a-z]+) -->", PAGE)
-    assert sorted(tables) == sorted([*SECTIONS, "presets", "pages", "reserved"])
+    assert sorted(tables) == sorted([*SECTIONS, "presets", "pages"])
 
 
 def test_the_tables_are_what_rules_and_defaults_say() -> None:

@@ -156,11 +156,9 @@ PAIRS: list[tuple[Section, type[msgspec.Struct]]] = [
 
 
 @pytest.mark.parametrize(("section", "struct"), PAIRS, ids=lambda value: getattr(value, "what", ""))
-def test_every_field_of_a_struct_has_a_rule_or_is_reserved(
-    section: Section, struct: type[msgspec.Struct]
-) -> None:
+def test_every_field_of_a_struct_has_a_rule(section: Section, struct: type[msgspec.Struct]) -> None:
     fields = {field.name: field for field in msgspec.structs.fields(struct)}
-    assert set(section.fields) == set(fields) - section.reserved
+    assert set(section.fields) == set(fields)
     for name, rule in section.fields.items():
         assert bool(rule.required) == (fields[name].required or (struct, name) == (FleetFile, "fleets"))
 
@@ -168,11 +166,7 @@ def test_every_field_of_a_struct_has_a_rule_or_is_reserved(
 @pytest.mark.parametrize(("section", "struct"), PAIRS, ids=lambda value: getattr(value, "what", ""))
 def test_every_default_is_allowed_by_its_own_rule(section: Section, struct: type[msgspec.Struct]) -> None:
     for field in msgspec.structs.fields(struct):
-        if (
-            field.required
-            or field.name in section.reserved
-            or (struct, field.name) == (ReplicaEntry, "hardware")
-        ):
+        if field.required or (struct, field.name) == (ReplicaEntry, "hardware"):
             continue
         default = msgspec.to_builtins(
             field.default_factory() if field.default is msgspec.NODEFAULT else field.default

@@ -19,6 +19,7 @@ import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
 import { ErrorsPanel } from "./errors_panel.js";
 import { FallbackPanel } from "./fallback_panel.js";
+import { Objectives, ObjectivesPanel } from "./objectives_panel.js";
 import { ScalingPanel } from "./scaling_panel.js";
 import { Heading } from "./heading.js";
 import { FleetModel } from "./model.js";
@@ -30,6 +31,8 @@ import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
 import { StreamsPanel } from "./streams_panel.js";
+import { Sources } from "./sources.js";
+import { SourcesPanel } from "./sources_panel.js";
 import { status } from "./status_banner.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
@@ -42,6 +45,8 @@ const registration = new Registration(fleet, () => [...model.settings.keys()], d
 const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
+const objectives = new Objectives(fleet, draw);
+const sources = new Sources(fleet, draw, () => model.readSettings());
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
 
@@ -59,6 +64,7 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${Banner} status=${staleStatus(feed) ?? status(frame)} />`}
     <${OpenPanel} />
     ${frame && frame.replicas.length > 0 && html`<${QueuePanel} summary=${frame.summary} />`}
+    <${ObjectivesPanel} objectives=${objectives} />
     ${frame && html`<${ScalingPanel} signal=${frame.scaling} />`}
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
@@ -71,6 +77,7 @@ function Fleet() {
     <div class="with-aside">
       <div class="stack">
         <${Replicas} />
+        <${SourcesPanel} sources=${sources} />
         <${RevisionsPanel} policy=${policy} />
         <${Timeline} events=${events} />
       </div>
@@ -95,7 +102,7 @@ function Replicas() {
   if (!frame) return html`<${NoData}>The conductor has not sent data of this fleet.<//>`;
   const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} sources=${sources} search=${page.search} />`;
 }
 
 page.start({
@@ -109,5 +116,6 @@ page.start({
   },
 });
 policy.read();
+sources.start();
 const asked = location.hash.slice(1);
 if (["register", "edit"].includes(asked) && MAY_CHANGE) panels.show(asked);

@@ -22,6 +22,11 @@ export function PolicySettingsFields({ policy }) {
     <${ChoiceField} policy=${policy} name="locality.prefer" label="Site preference" options=${[["site", "own site first"], ["none", "no preference"]]} help="Whether a proxy prefers replicas of its own site, and those without a site, to others." />
     ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="Utilization of the own site above which requests spill to other sites, from 0 to 1. Default 0.8." />`}
   </div>
+  <div class="fields" role="group" aria-label="Objectives">
+    <${NumberField} policy=${policy} name="slo.availability_percent" label="Do not fail" unit="%" placeholder="no objective" help="How many of the requests should not fail. Empty: no objective." />
+    <${NumberField} policy=${policy} name="slo.latency_s" label="Served within" unit="s" placeholder="no objective" help="Within this time a request should be served. Empty: no objective." />
+    <${NumberField} policy=${policy} name="slo.percentile" label="In time" unit="%" help="How many of the requests should be served, and have their first token, in time. Default 99 %." />
+  </div>
   <div class="fields" role="group" aria-label="First tokens">
     <${NumberField} policy=${policy} name="slo.first_token_s" label="First token within" unit="s" placeholder="no objective" help="A streamed request goes where its first token is likelier to come in this time. Empty: no objective." />
     <${NumberField} policy=${policy} name="first_token_limit_s" label="Second replica after" unit="s" placeholder="off" words=${true} help="A streamed request whose replica has sent nothing of an answer by then is sent to a second one as well. auto: the limit is learned; off: none is sent twice." />
