@@ -1,4 +1,4 @@
-"""A fleet's objectives by page: what is promised is set in the policy, and how it stands is told in numbers."""
+"""A fleet's objectives by page: what is promised is set in the policy; how it stands is told in numbers."""
 
 import re
 import time
