@@ -187,7 +187,8 @@ CELERY_BEAT_SCHEDULE = {
     },
     "keep-history": {
         "task": "controlplane.telemetry.tasks.keep_history",
-        "schedule": crontab(minute="*/5"),
+        # A minute after each five are over, when their last minute is there.
+        "schedule": crontab(minute="1-56/5"),
         "options": {"expires": 240.0},
     },
     "alerts-tick": {

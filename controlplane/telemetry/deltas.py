@@ -164,7 +164,7 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters, ended: EndedReques
     return FleetDelta(
         requests=newer.requests - (older.requests if older else 0),
         errors=_grown(older.errors if older else 0, newer.errors),
-        ended=_ended(ended, newer.ended),
+        ended=_ended(ended, newer.ended, newer.requests),
         latency=sketch.subtract(newer.latency, older.latency if older else {}),
         first_token=sketch.subtract(newer.first_token, older.first_token if older else {}),
         between_tokens=sketch.subtract(newer.between_tokens, older.between_tokens if older else {}),
@@ -183,12 +183,14 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters, ended: EndedReques
     )
 
 
-def _ended(older: EndedRequests | None, newer: EndedRequests | None) -> EndedRequests:
+def _ended(older: EndedRequests | None, newer: EndedRequests | None, begun: int) -> EndedRequests:
+    """``begun``: requests of the present process."""
     if newer is None:
         return EndedRequests()
-    if older is None or older.requests > newer.requests:
-        return newer
-    return newer.since(older)
+    if older is not None and older.requests <= newer.requests:
+        return newer.since(older)
+    # Beyond its own it goes on from an earlier process, of which nobody knows how much was counted.
+    return newer if newer.requests <= begun else EndedRequests()
 
 
 def _fell_back(older: FleetCounters | None, newer: FleetCounters) -> dict[str, int]:

@@ -21,6 +21,7 @@ from controlplane.telemetry.frames import (
     ClientKeysFrame,
     ColdLive,
     DrainedAt,
+    ErrorReasonLive,
     FallbackLive,
     FleetFrame,
     FleetSummary,
@@ -38,6 +39,7 @@ from controlplane.telemetry.measured_devices import NOTHING_MEASURED, MeasuredDe
 from controlplane.telemetry.merged_numbers import AcceleratorNumbers, FleetNumbers, Merged, ReplicaNumbers
 from controlplane.telemetry.quiet_replicas import QuietReplicas
 from controlplane.telemetry.second_attempts import second_attempts
+from routing.contract.ended_requests import ERROR_REASONS
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.moving import STAYS
 from routing.contract.policy import Queue
@@ -184,6 +186,7 @@ def _fleet_frame(
         serves=learned_service.serves(numbers.shape, row.serves),
         predictions=prediction_accuracy.predictions(numbers.told),
         second_attempts=second_attempts(numbers.told),
+        errors=_errors(numbers.lately_failed),
     )
 
 
@@ -239,6 +242,13 @@ def _replica(
         reported=reported_load.live(younger(load, numbers.reported)),
         expected_in_s=max(startup_s - row.health_for_s, 0.0) if starts and startup_s is not None else None,
     )
+
+
+def _errors(by_reason: Mapping[str, int]) -> list[ErrorReasonLive]:
+    return [
+        ErrorReasonLive(reason=reason, words=ERROR_REASONS.get(reason, reason), requests=requests)
+        for reason, requests in sorted(by_reason.items(), key=lambda one: (-one[1], one[0]))
+    ]
 
 
 def _moving(numbers: ReplicaNumbers) -> MovingLive:

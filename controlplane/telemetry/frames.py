@@ -467,6 +467,17 @@ class SecondAttemptsLive(msgspec.Struct, kw_only=True):
     learned yet, or there is no such limit."""
 
 
+class ErrorReasonLive(msgspec.Struct, kw_only=True):
+    """Requests of a fleet that ended with an error, for one reason."""
+
+    reason: str
+    """Of :data:`routing.contract.ended_requests.ERROR_REASONS`."""
+    words: str
+    """The same for people."""
+    requests: int
+    """Within the last WINDOW_S."""
+
+
 class FleetFrame(msgspec.Struct, kw_only=True):
     sequence: int
     at: float
@@ -485,6 +496,8 @@ class FleetFrame(msgspec.Struct, kw_only=True):
     """``None``: no worker reports."""
     scaling: ScalingSignal | None = None
     """How many replicas it needs; ``None``: no worker reports."""
+    errors: list[ErrorReasonLive] = []
+    """The most frequent first."""
 
 
 class ClientKeyLive(msgspec.Struct, kw_only=True):

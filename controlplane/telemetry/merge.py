@@ -80,6 +80,8 @@ class MergeState:
     """By fleet."""
     replica_tokens: dict[str, TokenWindows] = field(default_factory=dict)
     """By uid: those with streams lately."""
+    errors: dict[str, FailureWindow] = field(default_factory=dict)
+    """By fleet: those with errors lately."""
     replica_failures: dict[str, FailureWindow] = field(default_factory=dict)
     """By uid: those with failures lately."""
     total: Window = field(default_factory=Window)
@@ -182,6 +184,8 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
         state.total_waits.add(now, 0, 0, fleet.queue.waited)
         state.tokens.setdefault(name, TokenWindows()).add(now, fleet.first_token, fleet.between_tokens)
         state.total_tokens.add(now, fleet.first_token, fleet.between_tokens)
+        if fleet.ended.errors:
+            state.errors.setdefault(name, FailureWindow()).add(now, fleet.ended.errors)
         first_bytes = state.first_bytes.setdefault(name, Window())
         for uid, replica in fleet.replicas.items():
             begun = sum(replica.first_byte.values())
@@ -301,6 +305,7 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     _expire(state.tokens, merged.fleets.keys(), now)
     _expire(state.replica_tokens, (), now)
     _expire(state.replica_failures, (), now)
+    _expire(state.errors, (), now)
     state.total_tokens.expire(now)
     state.total_waits.expire(now)
     _expire(state.lease_waits, merged.accelerators.keys(), now)
@@ -332,6 +337,8 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
             _read_window(fleet, window)
         if begun := state.first_bytes.get(fleet.name):
             fleet.first_byte = percentiles(begun)
+        if errors := state.errors.get(fleet.name):
+            fleet.lately_failed = errors.counts()
         if streams := state.tokens.get(fleet.name):
             fleet.first_token = percentiles(streams.first)
             fleet.between_tokens = percentiles(streams.between)

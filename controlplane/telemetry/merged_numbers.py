@@ -140,6 +140,8 @@ class FleetNumbers:
     ejections_per_s: float = 0.0
     error_reasons: dict[str, float] = field(default_factory=dict)
     """Reason → requests a second that ended so."""
+    lately_failed: dict[str, int] = field(default_factory=dict)
+    """Reason → how many within the last WINDOW_S."""
     output_tokens_per_s: float = 0.0
     served_per_s: float = 0.0
     """Requests that ended at replicas, each attempt by itself."""

@@ -49,7 +49,8 @@ class TokenWindows:
 
 
 class FailureWindow:
-    """Failed attempts at a replica by outcome, less than WINDOW_S seconds ago."""
+    """Failed attempts at a replica by outcome, or errors of a fleet by reason, less than WINDOW_S seconds
+    ago."""
 
     __slots__ = ("_by",)
 

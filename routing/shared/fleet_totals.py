@@ -74,11 +74,11 @@ class FleetTotals:
         self.first_token_s = slo.first_token_s or 0.0
 
     def served(self, seconds: float, input_tokens: int, output_tokens: int) -> None:
-        """A request was served. ``seconds``: from its complete head."""
+        """A request was served. ``seconds``: from its complete head; below 0: that is no latency."""
         self._served += 1
         self._input_tokens += input_tokens
         self._output_tokens += output_tokens
-        if self.latency_s:
+        if self.latency_s and seconds >= 0.0:
             self._timed += 1
             if seconds > self.latency_s:
                 self._slow += 1

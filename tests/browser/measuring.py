@@ -58,6 +58,9 @@ class Measuring:
         self.would_refuse: int | None = None
         self.cold: frames.ColdLive | None = None
         self.scaling: ScalingSignal | None = None
+        self.tokens: dict[str, float] = {}
+        """Of each point, by its fields."""
+        self.errors: list[frames.ErrorReasonLive] = []
         self.sequence = 0
         self.workers = 2
         self._sending = threading.Event()
@@ -155,6 +158,7 @@ class Measuring:
             errors_per_s=0.0,
             in_flight=in_flight,
             waiting=self.queue.waiting,
+            **self.tokens,
         )
 
     def _replica(self, spec: ReplicaSpec, share: float) -> frames.ReplicaLive:
@@ -230,6 +234,7 @@ class Measuring:
             serves=self.serves,
             predictions=self.predictions,
             scaling=self.scaling,
+            errors=self.errors,
         )
 
     def _overview(self, each: list[frames.FleetFrame], at: float) -> frames.OverviewFrame:

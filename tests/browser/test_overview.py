@@ -7,7 +7,7 @@ from msgspec import structs
 from playwright.sync_api import Page, expect
 
 from controlplane.scaling.signal import ScalingSignal
-from controlplane.telemetry.frames import AffinityLive, ColdLive, QueueLive, SiteLive
+from controlplane.telemetry.frames import AffinityLive, ColdLive, ErrorReasonLive, QueueLive, SiteLive
 from tests.browser.measuring import Measuring
 from tests.browser.site import Site
 from tests.proxy_process import until
@@ -77,6 +77,27 @@ def test_who_waits_and_who_is_refused_is_seen_at_a_glance(
     expect(sites).to_have_count(0)
     measuring.sites = [SiteLive(name="east", stayed_per_s=46.0, spilled_per_s=4.0)]
     expect(sites).to_contain_text("east: 92 % stayed, 8 % spilled")
+    tokens, errors = (fleet.get_by_role("region", name=name) for name in ("Tokens", "Errors"))
+    expect(tokens).to_have_count(0)
+    expect(errors).to_have_count(0)
+    measuring.tokens = {
+        "output_tokens_per_s": 840.0,
+        "input_tokens_per_s": 2300.0,
+        "first_token_p50_s": 0.21,
+        "first_token_p95_s": 0.4,
+        "first_token_p99_s": 1.31,
+        "between_tokens_p50_s": 0.0121,
+    }
+    measuring.errors = [
+        ErrorReasonLive(reason="timeout", words="a time limit of the policy passed", requests=7)
+    ]
+    expect(tokens).to_contain_text("840 /s out, 2,300 /s in")
+    expect(tokens).to_contain_text("first after 210 ms · 400 ms · 1.31 s")
+    expect(tokens).to_contain_text("then each 12 ms · – · –")
+    expect(errors).to_contain_text("7: a time limit of the policy passed timeout")
+    measuring.tokens, measuring.errors = {}, []
+    expect(errors).to_have_count(0)
+    expect(tokens, "it stays, so that the page does not jump").to_contain_text("first after – · – · –")
     expect(overview.locator(".banner")).to_contain_text("All is well")
 
     measuring.queue = structs.replace(measuring.queue, oldest_wait_s=5.4, state="late", queued_per_s=3.2)

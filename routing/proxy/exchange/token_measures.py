@@ -60,7 +60,7 @@ def count_ended(
     if response is not None:
         prompt, output = used_by(exchange, response)
     if not failed and status < 400 and (answered or (response is not None and response.is_tunnel)):
-        totals.served(now - exchange.started if answered else 0.0, prompt, output)
+        totals.served(now - exchange.started if answered else -1.0, prompt, output)
         return
     if prompt or output:
         totals.used(prompt, output)

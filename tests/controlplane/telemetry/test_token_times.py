@@ -45,7 +45,7 @@ def test_percentiles_of_streams_are_those_of_all_workers_together() -> None:
 
 def ended(sequence: int, incarnation: int = 1, totals: str = BLOCK, **counts: object) -> WorkerReport:
     exact = EndedRequests(**counts)  # type: ignore[arg-type]
-    counted = fleet(sequence, ended=exact, replicas=[replica(failed_by={"lost": sequence})])
+    counted = fleet(sequence, ended=exact, replicas=[replica(failed=sequence, failed_by={"lost": sequence})])
     return report(sequence=sequence, incarnation=incarnation, totals=totals, fleets=[counted])
 
 
@@ -56,6 +56,7 @@ def test_errors_by_reason_and_retries_a_second() -> None:
     numbers = merged.fleets["digits"]
     assert numbers.error_reasons == merged.total.error_reasons == {"timeout": 3.0, "busy": 2.0}
     assert numbers.retries_per_s == merged.total.retries_per_s == 4.0
+    assert numbers.lately_failed == {"busy": 2, "timeout": 3}
     assert numbers.replicas["u1"].failures == {"lost": 1}
 
 
@@ -70,3 +71,15 @@ def test_a_worker_that_was_killed_has_lost_nothing(totals: str, retries_per_s: f
     heard(state, 0.0, ended(5, retries=100))
     after = ended(0, incarnation=2, totals=totals, retries=130)
     assert heard(state, 1.0, after).fleets["digits"].retries_per_s == retries_per_s
+
+
+def test_what_an_earlier_process_counted_long_ago_is_no_burst() -> None:
+    """A new worker has the number of one that ended before this conductor knew any."""
+    state = MergeState()
+    heard(state, 0.0, report("host/1/0", sequence=900))
+    exact = EndedRequests(served=50_000, retries=700, output_tokens=10**6)
+    begun = report("host/1/2", sequence=1, totals=BLOCK, fleets=[fleet(30, ended=exact)])
+    merged = heard(state, 1.0, begun)
+    assert merged.fleets["digits"].retries_per_s == 0.0
+    assert merged.news["fleet:digits"].output_tokens == 0
+    assert merged.news["fleet:digits"].requests == 30

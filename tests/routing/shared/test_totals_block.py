@@ -74,11 +74,12 @@ def test_good_requests_by_objective() -> None:
     for seconds in (0.1, 0.4, 3.0):
         totals.served(seconds, 0, 0)
         totals.stream_began(seconds)
+    totals.served(-1.0, 0, 0)  # a tunnel
     totals.failed("timeout")
     totals.client_error()
     totals.dropped()
-    assert dict(judged(totals)) == {"success": (6, 5), "latency": (3, 2), "first_token": (3, 2)}
-    assert totals.report().requests == 7
+    assert dict(judged(totals)) == {"success": (7, 6), "latency": (3, 2), "first_token": (3, 2)}
+    assert totals.report().requests == 8
 
 
 def judged(totals: FleetTotals) -> list[tuple[str, tuple[int, int]]]:

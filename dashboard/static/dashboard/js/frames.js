@@ -82,10 +82,12 @@
  *   error_percent: number, refused_per_s: number, fleets: FleetSummary[], workers: WorkerLive[],
  *   accelerators: AcceleratorLive[], hosts: HostLive[]}} OverviewFrame
  *
+ * @typedef {{reason: string, words: string, requests: number}} ErrorReasonLive
+ *
  * @typedef {{sequence: number, at: number, table: string, summary: FleetSummary, point: Point,
  *   replicas: ReplicaLive[], workers: number, workers_current: number,
  *   serves: ServesLive | null, predictions: PredictionsLive | null,
- *   second_attempts: SecondAttemptsLive | null, scaling: ScalingSignal | null}} FleetFrame
+ *   second_attempts: SecondAttemptsLive | null, scaling: ScalingSignal | null, errors: ErrorReasonLive[]}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
  *   tokens: number, at_limit: string[]}} ClientKeyLive

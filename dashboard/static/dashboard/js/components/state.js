@@ -15,6 +15,9 @@ const SHAPES = {
   waiting: { path: "M.8 7.2h8.4v2H.8Z" },
   firing: { path: "M5 .6 9.8 9.3H.2Z" },
   resolved: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
+  followed: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
+  frozen: { path: "M5 .6 9.8 9.3H.2Z" },
+  failing: { path: "M1 1h8v8H1Z" },
   ejected: { path: "M1.2 1.2 8.8 8.8M8.8 1.2 1.2 8.8", line: true },
 };
 

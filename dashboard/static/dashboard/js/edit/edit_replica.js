@@ -3,6 +3,7 @@ import { curl } from "../api.js";
 import { plural } from "../format.js";
 import { html, useLayoutEffect, useRef } from "../html.js";
 import { Copyable } from "../components/copyable.js";
+import { ManagedNote } from "../fleet/replica_owner.js";
 import { Confirm } from "./confirm.js";
 import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
@@ -44,6 +45,8 @@ export class ReplicaEdits {
     /** The row whose form is open, and whether it is the one that removes. */
     this.open = "";
     this.removing = false;
+    /** The source that owns the replica of the form. @type {import("../fleet/replica_owner.js").ManagedBy | null} */
+    this.managed = null;
     this.focus = new FocusRestore();
   }
 
@@ -57,6 +60,7 @@ export class ReplicaEdits {
     }
     this.focus.remember();
     this.open = name;
+    this.managed = settings.managed_by;
     this.removing = false;
     this.classes.read();
     this.devices.read();
@@ -108,6 +112,7 @@ export function EditReplica({ edits, replica, others }) {
     if (draft.dirty() && !draft.busy) edits.save(name);
   };
   return html`<form ref=${form} class="edit in-row" aria-label=${`Edit ${name}`} noValidate onSubmit=${save} onKeyDown=${leave}>
+    <${ManagedNote} by=${edits.managed} />
     <div class="form">
       <${TextEntry} draft=${draft} name="url" label="URL" inputmode="url" required help="Another URL is another instance: its state is checking until a probe passes." />
       <${ReplicaFields} draft=${draft} classes=${edits.classes} />
@@ -122,7 +127,7 @@ export function EditReplica({ edits, replica, others }) {
       ${draft.dirty() && html`<button type="button" onClick=${() => draft.reset()}>Discard</button>`}
       <button type="button" onClick=${() => edits.close()}>Close</button>
       <span class="spacer"></span>
-      <button type="button" class="danger" onClick=${() => edits.remove(true)}>Remove …</button>
+      ${!edits.managed && html`<button type="button" class="danger" onClick=${() => edits.remove(true)}>Remove …</button>`}
     </div>
     ${draft.problem && html`<p class="problem" role="alert">${draft.problem}</p>`}
     <${Copyable} label="The same as a command" text=${curl("PATCH", `/fleets/${edits.fleet}/replicas/${name}`, edits.body(draft))} />

@@ -8,7 +8,7 @@ import { MEMORY_FIELDS } from "./memory_fields.js";
  * A replica's settings, as the API answers them; it answers more beside them.
  * @typedef {{name: string, url: string, hardware: string | null, weight: number | null, max_concurrency: number | null, site: string,
  *   version: string, credential: string, adapters: string[] | null, admin_state: string, move: boolean, accelerators: string[], memory_bytes: number | null, request_bytes: number,
- *   request_bytes_per_work: number}} ReplicaSettings
+ *   request_bytes_per_work: number, managed_by?: import("../fleet/replica_owner.js").ManagedBy | null}} ReplicaSettings
  */
 
 /** @type {import("./draft.js").Field} */

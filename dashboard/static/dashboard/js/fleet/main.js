@@ -17,6 +17,7 @@ import { Timeline } from "../components/timeline.js";
 import { AffinityPanel } from "./affinity_panel.js";
 import { NoReplicas, SendRequest } from "./commands.js";
 import { DeletedPage } from "./deleted_page.js";
+import { ErrorsPanel } from "./errors_panel.js";
 import { FallbackPanel } from "./fallback_panel.js";
 import { Objectives, ObjectivesPanel } from "./objectives_panel.js";
 import { ScalingPanel } from "./scaling_panel.js";
@@ -29,6 +30,9 @@ import { QueuePanel } from "./queue_panel.js";
 import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
+import { StreamsPanel } from "./streams_panel.js";
+import { Sources } from "./sources.js";
+import { SourcesPanel } from "./sources_panel.js";
 import { status } from "./status_banner.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
@@ -42,6 +46,7 @@ const edits = new ReplicaEdits(fleet, actions, registration, draw);
 const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
 const objectives = new Objectives(fleet, draw);
+const sources = new Sources(fleet, draw, () => model.readSettings());
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
 
@@ -64,12 +69,15 @@ function Fleet() {
     ${frame && frame.replicas.length > 0 && html`<${AffinityPanel} summary=${frame.summary} />`}
     ${frame && frame.replicas.length > 0 && html`<${SitesPanel} summary=${frame.summary} />`}
     ${frame && html`<${FallbackPanel} summary=${frame.summary} />`}
+    ${frame && html`<${ErrorsPanel} errors=${frame.errors} />`}
+    ${frame && html`<${StreamsPanel} fleet=${fleet} point=${frame.point} />`}
     <div class="columns">
       ${FLEET_CHARTS.map((kind) => html`<div class="data" key=${kind.title}><${ChartPanel} kind=${kind} ...${chart} /></div>`)}
     </div>
     <div class="with-aside">
       <div class="stack">
         <${Replicas} />
+        <${SourcesPanel} sources=${sources} />
         <${RevisionsPanel} policy=${policy} />
         <${Timeline} events=${events} />
       </div>
@@ -94,7 +102,7 @@ function Replicas() {
   if (!frame) return html`<${NoData}>The conductor has not sent data of this fleet.<//>`;
   const register = MAY_CHANGE && panels.open !== "register" ? () => panels.show("register") : null;
   if (!frame.replicas.length) return html`<${NoReplicas} fleet=${fleet} register=${register} /><${Removed} actions=${actions} />`;
-  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} search=${page.search} />`;
+  return html`<${ReplicaTable} model=${model} actions=${actions} edits=${edits} sources=${sources} search=${page.search} />`;
 }
 
 page.start({
@@ -108,5 +116,6 @@ page.start({
   },
 });
 policy.read();
+sources.start();
 const asked = location.hash.slice(1);
 if (["register", "edit"].includes(asked) && MAY_CHANGE) panels.show(asked);

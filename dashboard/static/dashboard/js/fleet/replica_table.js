@@ -13,6 +13,7 @@ import { AdminButton } from "./admin_button.js";
 import { LastAction } from "./commands.js";
 import { DrainForm } from "./drain_form.js";
 import { ProbeResults } from "./probe_results.js";
+import { ReplicaOwner } from "./replica_owner.js";
 import { RowNotes } from "./row_notes.js";
 import { Learned } from "./learned.js";
 import { WeightButton, WeightForm } from "./weight.js";
@@ -25,8 +26,8 @@ const SLOW_FACTOR = 3;
 /** @typedef {import("../frames.js").ReplicaLive} ReplicaLive */
 /** @typedef {{model: import("./model.js").FleetModel, actions: import("./row_actions.js").RowActions}} Shared */
 
-/** @param {Shared & {search: string}} props */
-export function ReplicaTable({ model, actions, edits, search }) {
+/** @param {Shared & {search: string, sources: import("./sources.js").Sources}} props */
+export function ReplicaTable({ model, actions, edits, sources, search }) {
   const frame = /** @type {import("../frames.js").FleetFrame} */ (model.frame);
   const found = frame.replicas.filter((replica) => matches(search, words(replica, model)));
   const middle = median(frame.replicas.map((replica) => replica.p99_s));
@@ -40,7 +41,7 @@ export function ReplicaTable({ model, actions, edits, search }) {
         </tr></thead>
         ${found.length
           ? html`<${VirtualRows} items=${found} height=${ROW_PX} columns=${COLUMNS} row=${(/** @type {ReplicaLive} */ replica) =>
-              html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} edits=${edits} />`} />`
+              html`<${ReplicaRow} key=${replica.name} replica=${replica} middle=${middle} model=${model} actions=${actions} edits=${edits} sources=${sources} />`} />`
           : html`<tbody><tr><td colspan=${COLUMNS} class="muted full">No replica matches “${search}”.</td></tr></tbody>`}
       </table>
     </div>
@@ -49,8 +50,8 @@ export function ReplicaTable({ model, actions, edits, search }) {
   </section>`;
 }
 
-/** @param {Shared & {replica: ReplicaLive, middle: number | null}} props */
-function ReplicaRow({ replica, middle, model, actions, edits }) {
+/** @param {Shared & {replica: ReplicaLive, middle: number | null, sources: import("./sources.js").Sources}} props */
+function ReplicaRow({ replica, middle, model, actions, edits, sources }) {
   const settings = model.settings.get(replica.name);
   const [weighing, weigh] = useState(false);
   const [asking, ask] = useState(false);
@@ -59,7 +60,7 @@ function ReplicaRow({ replica, middle, model, actions, edits }) {
   const draining = asking && actions.adminState(replica) === "active";
   const slow = middle !== null && replica.p99_s !== null && replica.p99_s > SLOW_FACTOR * middle;
   return html`<tr data-replica=${replica.name}>
-    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span></td>
+    <td class="half"><${Name} name=${replica.name} settings=${settings} edits=${edits} /><span class="sub mono">${settings ? hostOf(settings.url) : " "}</span><${ReplicaOwner} by=${settings?.managed_by} sources=${sources} /></td>
     <td class="half wrap"><${StateCell} replica=${replica} actions=${actions} open=${probes} onOpen=${() => showProbes(!probes)} /></td>
     <td data-label="Hardware">${settings?.hardware ?? html`<span class="muted">–</span>`}${settings?.site && html`<span class="sub clipped" title=${`At site ${settings.site}`}>at ${settings.site}</span>`}${settings?.version && html`<span class="sub clipped" title=${`Version ${settings.version} of the model`}>version ${settings.version}</span>`}<${Adapters} names=${settings?.adapters} /></td>
     <td class="num" data-label="Weight"><${WeightButton} replica=${replica} own=${settings?.weight} open=${weighing} onOpen=${() => weigh(true)} /></td>
@@ -133,7 +134,7 @@ function StateCell({ replica, actions, open, onOpen }) {
 /** @param {ReplicaLive} replica @param {import("./model.js").FleetModel} model */
 function words(replica, model) {
   const settings = model.settings.get(replica.name);
-  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", settings?.version ?? "", ...(settings?.accelerators ?? []), ...(settings?.adapters ?? [])];
+  return [replica.name, replica.state, settings?.url ?? "", settings?.hardware ?? "", settings?.site ?? "", settings?.version ?? "", settings?.managed_by?.source ?? "", ...(settings?.accelerators ?? []), ...(settings?.adapters ?? [])];
 }
 
 /** @param {string} url */
