@@ -110,7 +110,16 @@ class RoleView(APIView):
                     f"administer for all fleets. {ASK}"
                 )
                 raise Forbidden(words, [FieldError(pointer, words)])
-        hosts = HostCheck(settings, names, fleet, replica)
+        self._check_hosts(HostCheck(settings, names, fleet, replica))
+
+    def check_own_host(self, settings: Mapping[str, Any], fleet: str, replica: str) -> None:
+        """A replica that registers itself must not be at a host and port of a fleet that the account does not
+        operate. Raises Forbidden, Conflict."""
+        names = self.access.fleet_names(Role.OPERATE)
+        if names is not None:
+            self._check_hosts(HostCheck(settings, {*names, fleet}, fleet, replica))
+
+    def _check_hosts(self, hosts: HostCheck) -> None:
         for pointer, crossing in hosts.crossings(self._looked_up(hosts.names)):
             words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
             raise Forbidden(words, [FieldError(pointer, words)])
