@@ -113,7 +113,9 @@ def entries() -> list[BookEntry]:
 
 def seen_entries() -> list[BookEntry]:
     """Those that whoever asks may know of: no rule of a fleet that they may not see."""
-    return [one for one in entries() if one.row is None or one.row.fleet is None or may_see(one.row.fleet.name)]
+    return [
+        one for one in entries() if one.row is None or one.row.fleet is None or may_see(one.row.fleet.name)
+    ]
 
 
 def in_force() -> list[RuleInForce]:
