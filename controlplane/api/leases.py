@@ -39,6 +39,7 @@ class ReplicaLease(ApiView):
     def put(self, request: Request, fleet: str, source: str, replica: str) -> Response:
         row = _source(fleet, source)
         settings = lease_rules.checked(row, replica, body_of(request))
+        self.check_lease(settings, fleet, replica)
         with redis_needed():
             _store(row).grant(replica, settings, _ttl_s(row))
         return Response(_represented(row, replica))
