@@ -458,6 +458,12 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    # Fields of one name and different words: their types have names that say whose they are.
+    "ENUM_NAME_OVERRIDES": {
+        "DestinationKindEnum": ["webhook", "slack", "alertmanager", "email"],
+        "SourceKindEnum": ["file", "lease", "dns", "kubernetes"],
+        "SourceStateEnum": ["waiting", "followed", "frozen", "failing"],
+    },
 }
 
 # --- Logs: one line each on standard error, which the supervisor keeps in files ---

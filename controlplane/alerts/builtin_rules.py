@@ -16,6 +16,8 @@ COLD_S = 600.0
 """How long a fleet whose replicas are all still loading may take when nothing is known of earlier starts."""
 CERTIFICATE_WARN_S = 14 * 86400.0
 CERTIFICATE_CRITICAL_S = 2 * 86400.0
+FULL_PERCENT = 90.0
+"""Of the places of a fleet's replicas."""
 BASIC_PARTS = ("redis", "database")
 JOBS = ("conductor", "worker", "beat")
 
@@ -72,6 +74,21 @@ def _queue_refusing(fleet: SeenFleet) -> Iterator[Breach]:
     else:
         why = "requests are refused: no replica has a free slot, and none is queued"
     yield Breach(AlertSubject(fleet.name), why)
+
+
+def _replicas_missing(fleet: SeenFleet) -> Iterator[Breach]:
+    signal = fleet.scaling
+    if signal is None or signal.desired is None or signal.desired <= signal.taking + signal.starting:
+        return
+    if (
+        signal.used_percent is not None
+        and signal.used_percent < FULL_PERCENT
+        and not fleet.summary.queue.waiting
+    ):
+        return  # it has less to spare than it is meant to, and still enough
+    yield Breach(
+        AlertSubject(fleet.name), "it needs more replicas than it has, and none starts", float(signal.desired)
+    )
 
 
 def _probe_lag(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach] | None:
@@ -161,6 +178,16 @@ def _memory_lease(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence
         return None
     words = "requests wait, or go elsewhere, because its memory is leased out"
     return [Breach(AlertSubject(part=one.name), words) for one in picture.devices if one.lease_waits]
+
+
+def _device_defect(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach] | None:
+    if picture.devices is None:
+        return None
+    return [
+        Breach(AlertSubject(part=one.name), f"its exporter says: {one.measured.trouble}")
+        for one in picture.devices
+        if one.measured is not None and one.measured.is_defect
+    ]
 
 
 def _objective(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach] | None:
@@ -260,6 +287,26 @@ _RULES = (
         60,
         _of_fleets(_queue_refusing),
         "requests of a fleet are refused because no replica has a free slot",
+    ),
+    _rule(
+        "replicas_missing",
+        "More replicas needed",
+        "warning",
+        120,
+        60,
+        _of_fleets(_replicas_missing),
+        "a fleet needs more replicas than take requests or start, by the [scaling signal](scaling.md), and "
+        "nine of ten places are in use or requests wait; the value is how many it needs",
+    ),
+    _rule(
+        "device_defect",
+        "Accelerator is broken",
+        "critical",
+        0,
+        300,
+        _device_defect,
+        "DCGM's [exporter](api.md#exporters-of-hosts) tells of an XID error of the device itself or of "
+        "uncorrectable memory errors",
     ),
     _rule(
         "probe_lag",

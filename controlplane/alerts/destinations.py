@@ -160,9 +160,10 @@ def test(name: str, actor: str) -> SendResult:
     at = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     result = asyncio.run(sending.send(row, test_message(uuid.uuid4().hex, row.name, at, alerts_url())))
     with unit_of_work(actor) as write:
-        AlertDestination.objects.filter(pk=row.pk).update(
-            last_answer=result.words[:300], last_taken=result.taken, last_sent_at=timezone.now()
-        )
+        tested = AlertDestination.objects.filter(pk=row.pk)
+        tested.update(last_answer=result.words[:300], last_taken=result.taken, last_sent_at=timezone.now())
+        if result.taken:
+            tested.update(failing_since=None)
         write.audit("alert-destination.test", name, after={"taken": result.taken, "answer": result.words})
     return result
 

@@ -10,12 +10,11 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import redis
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections, transaction
 
-from controlplane.alerts import live_counts, rule_book, store
+from controlplane.alerts import last_evaluation, live_counts, rule_book, store
 from controlplane.alerts.grouping import DueMessage, due_messages
 from controlplane.alerts.lifecycle import AlertChange, AlertStep, OpenAlert, advance
 from controlplane.alerts.picture import Picture
@@ -23,16 +22,12 @@ from controlplane.alerts.reading import PictureReader
 from controlplane.alerts.rule_types import AlertSubject, RuleInForce
 from controlplane.alerts.silencing import silence_of
 from controlplane.alerts.store import StoredAlerts, ToldDestination
-from controlplane.datastores.redis import client as redis_client
 from controlplane.observability.outages import Outages
 from controlplane.services.unit_of_work import unit_of_work
 
 EVERY_S = 5.0
 GAP_S = 60.0
 """Where a rule could not tell for longer, what is pending begins anew."""
-EVALUATED_KEY = "sy:alerts:evaluated"
-"""Redis string that is there while somebody evaluates."""
-EVALUATED_MS = 20_000
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +105,7 @@ class Evaluator:
             self._outages.away("the database", error)
             return None
         self._outages.back("the database")
-        self._note_evaluated()
+        last_evaluation.note()
         return decision
 
     def _evaluate(self) -> Decision:
@@ -145,12 +140,6 @@ class Evaluator:
             else:
                 self._known_at.setdefault(rule.name, now)
         return frozenset(lost)
-
-    def _note_evaluated(self) -> None:
-        try:
-            redis_client().set(EVALUATED_KEY, b"1", px=EVALUATED_MS)
-        except redis.RedisError:
-            logger.debug("Redis is away: it is not noted that alerts were evaluated")
 
 
 def alerts_url() -> str | None:

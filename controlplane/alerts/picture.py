@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from controlplane.objectives.burn_rate import FleetObjectives
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.system.status import ProxyWorkerStatus, SystemComponent
 from controlplane.telemetry.frames import Point
 
@@ -52,15 +53,22 @@ class SeenFleet(msgspec.Struct, frozen=True, kw_only=True):
     point: Point
     """What the history has of the last second."""
     replicas: list[SeenReplica] = []
+    scaling: ScalingSignal | None = None
 
     @property
     def name(self) -> str:
         return self.summary.name
 
 
+class SeenMeasured(msgspec.Struct, frozen=True, kw_only=True):
+    trouble: str
+    is_defect: bool
+
+
 class SeenDevice(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     lease_waits: int = 0
+    measured: SeenMeasured | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 ``python -m controlplane.alerts.reference docs/alerts.md`` writes them there; a test compares.
 """
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ def rewritten(page: str) -> str:
 if __name__ == "__main__":
     import django
 
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     django.setup()
     path = Path(sys.argv[1])
     path.write_text(rewritten(path.read_text("utf-8")), "utf-8")

@@ -9,9 +9,9 @@ from celery import shared_task
 from django.db import Error as DatabaseError
 from kombu.exceptions import OperationalError
 
+from controlplane.alerts import last_evaluation
 from controlplane.alerts.delivery import AT_ONCE, deliver_due
-from controlplane.alerts.evaluator import EVALUATED_KEY, Evaluator
-from controlplane.datastores.redis import client as redis_client
+from controlplane.alerts.evaluator import Evaluator
 from controlplane.observability.outages import Outages
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ rng = Random()
 def tick() -> None:
     """Send what is due; and evaluate, where no conductor does, which is one of the things to be told of."""
     try:
-        if not redis_client().exists(EVALUATED_KEY):
+        if last_evaluation.is_overdue(last_evaluation.age_s()):
             _stand_in.evaluate()
     except redis.RedisError as error:
         outages.away("Redis", error)

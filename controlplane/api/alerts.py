@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from controlplane.access.roles import Role
-from controlplane.alerts import destinations, live_counts, rule_book, silences, store
+from controlplane.alerts import destinations, last_evaluation, live_counts, rule_book, silences, store
 from controlplane.alerts.destinations import WrittenDestination
 from controlplane.alerts.rule_book import BookEntry
 from controlplane.alerts.silencing import silence_of
@@ -29,6 +29,7 @@ from controlplane.api.serializers.alerts import (
     AlertSilenceSerializer,
     AlertTestSerializer,
 )
+from controlplane.datastores import redis
 from controlplane.models import Alert, AlertDestination, AlertSilence
 from controlplane.services.errors import FieldError, Invalid, NotFound
 
@@ -73,7 +74,11 @@ class AlertCounts(ApiView):
     @reads("count_alerts", "How many alerts fire that are not silenced", AlertCountsSerializer)
     def get(self, request: Request) -> Response:
         counts = live_counts.seen_by(live_counts.by_fleet(time.time()), self.access.fleet_names())
-        return Response(msgspec.to_builtins(counts))
+        try:
+            age_s = last_evaluation.age_s()
+        except redis.LOST:
+            age_s = None
+        return Response({**msgspec.to_builtins(counts), "evaluated_age_s": age_s})
 
 
 class AlertRuleList(ApiView):

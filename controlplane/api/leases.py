@@ -1,6 +1,7 @@
 """``/fleets/{fleet}/sources/{source}/leases/{replica}``: a replica registers itself, renews, and leaves.
 
-Where replicas of the source may be was said by whoever made it. So a role that operates the fleet is enough.
+Where replicas of the source may be was said by whoever made it. So a role that operates the fleet is enough,
+but for hosts and ports of fleets that it does not operate.
 """
 
 from typing import Any
@@ -39,7 +40,8 @@ class ReplicaLease(ApiView):
     def put(self, request: Request, fleet: str, source: str, replica: str) -> Response:
         row = _source(fleet, source)
         settings = lease_rules.checked(row, replica, body_of(request))
-        self.check_lease(settings, fleet, replica)
+        if not Replica.objects.filter(fleet=row.fleet, name=replica, url=settings["url"]).exists():
+            self.check_own_host({"url": settings["url"]}, fleet, replica)
         with redis_needed():
             _store(row).grant(replica, settings, _ttl_s(row))
         return Response(_represented(row, replica))

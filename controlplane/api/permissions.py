@@ -19,7 +19,7 @@ from controlplane.access.host_lookup import look_up
 from controlplane.access.references import references_in, references_of
 from controlplane.access.replica_hosts import HostCheck
 from controlplane.access.roles import Role
-from controlplane.models import ApiToken, Fleet, Replica
+from controlplane.models import ApiToken, Fleet
 from controlplane.services.errors import Conflict, FieldError, Forbidden, NotFound
 from controlplane.services.lookup import no_such_fleet
 from controlplane.services.tokens import access_with
@@ -110,19 +110,16 @@ class RoleView(APIView):
                     f"administer for all fleets. {ASK}"
                 )
                 raise Forbidden(words, [FieldError(pointer, words)])
-        self._refuse_crossings(HostCheck(settings, names, fleet, replica))
+        self._check_hosts(HostCheck(settings, names, fleet, replica))
 
-    def check_lease(self, settings: Mapping[str, Any], fleet: str, replica: str) -> None:
-        """A replica that registers itself must not be where a fleet is that the account does not operate.
-
-        ``settings``: checked. What it has already may stay, and costs one query. Raises Forbidden, Conflict.
-        """
+    def check_own_host(self, settings: Mapping[str, Any], fleet: str, replica: str) -> None:
+        """A replica that registers itself must not be at a host and port of a fleet that the account does not
+        operate. Raises Forbidden, Conflict."""
         names = self.access.fleet_names(Role.OPERATE)
-        here = Replica.objects.filter(fleet__name=fleet, name=replica, url=settings["url"])
-        if names is not None and not here.exists():
-            self._refuse_crossings(HostCheck({"url": settings["url"]}, names, fleet, replica))
+        if names is not None:
+            self._check_hosts(HostCheck(settings, {*names, fleet}, fleet, replica))
 
-    def _refuse_crossings(self, hosts: HostCheck) -> None:
+    def _check_hosts(self, hosts: HostCheck) -> None:
         for pointer, crossing in hosts.crossings(self._looked_up(hosts.names)):
             words = f"{pointer.removeprefix('/')}: {crossing} {ASK}"
             raise Forbidden(words, [FieldError(pointer, words)])

@@ -15,6 +15,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
+from controlplane.discovery import last_lists
 from controlplane.discovery.changes import NotFollowing
 from controlplane.discovery.daemon_threads import SerialThread
 from controlplane.discovery.fleet_view import OwnRow
@@ -76,9 +77,13 @@ class DiscoveryRunner:
                 rows = await write(_sources) if self._leads() else []
             except DatabaseError as error:
                 self._outages.away("the database", error)
+            except Exception:
+                logger.exception("looking which sources there are failed; it is tried again")
             else:
                 self._outages.back("the database")
-                self._adjust(following, {(row.pk, row.edit_version): row for row in rows}, write)
+                changed = self._adjust(following, {(row.pk, row.edit_version): row for row in rows}, write)
+                if changed and rows:
+                    await write(self._forget_others, [str(row.uid) for row in rows])
             await asyncio.sleep(REVIEW_S)
         for task in following.values():
             task.cancel()
@@ -90,7 +95,9 @@ class DiscoveryRunner:
         following: dict[SourceKey, asyncio.Task[None]],
         wanted: dict[SourceKey, DiscoverySource],
         write: SerialThread,
-    ) -> None:
+    ) -> bool:
+        """Whether others are followed than before."""
+        before = set(following)
         for key, task in list(following.items()):
             if key not in wanted or task.done():
                 task.cancel()
@@ -98,6 +105,14 @@ class DiscoveryRunner:
         for key in wanted.keys() - following.keys():
             following[key] = asyncio.create_task(self._follow(wanted[key], write))
         metrics.SOURCES_FOLLOWED.set(len(following))
+        return following.keys() != before
+
+    def _forget_others(self, uids: list[str]) -> None:
+        """What is told of sources that were deleted."""
+        try:
+            last_lists.keep_only(self._client, uids)
+        except redis.RedisError as error:
+            logger.debug("what is told of deleted sources stays: %s", error)
 
     async def _follow(self, source: DiscoverySource, write: SerialThread) -> None:
         kind = self._build(source)

@@ -106,6 +106,7 @@ def test_a_destination_shows_its_secret_once_and_says_what_a_test_answered(
 ) -> None:
     page = open_page("/alerts")
     expect(page.get_by_text("Nobody is told of alerts.")).to_be_visible()
+    expect(page.locator(".banner")).to_contain_text("Alerts are not evaluated")
     page.get_by_role("button", name="New destination").click()
     form = page.get_by_role("region", name="New destination")
     expect(form.get_by_label("Name")).to_be_focused()

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import needs
 from tests.documented_metrics import ROLES, Row, of_proxy, of_role
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -139,8 +139,6 @@ def test_each_alert_says_what_it_is_worth_and_what_it_means() -> None:
     ids=" ".join,
 )
 def test_prometheus_takes_the_rules_and_they_fire_when_they_should(arguments: tuple[str, ...]) -> None:
-    tool = shutil.which("promtool")
-    if tool is None:
-        pytest.skip("needs promtool (apt-get install prometheus)")
+    tool = needs.program("promtool", "prometheus")
     done = subprocess.run([tool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -33,6 +33,9 @@ NASTY = {
     "lone surrogate": "a\ud800b",
 }
 ROW = {"name": "r", "url": "http://127.0.0.1:9"}
+THRESHOLD = {"metric": "rps", "comparison": "above", "value": 1}
+PAGER = {"name": "pager", "kind": "webhook", "url": "http://127.0.0.1:9"}
+MAIL = {"name": "mail", "kind": "email"}
 FIELDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
     "fleet": ("/fleets", lambda text: {"name": text, "protocol": "openai"}),
     "alias": ("/fleets", lambda text: {"name": "f", "protocol": "openai", "aliases": [text]}),
@@ -54,6 +57,15 @@ FIELDS: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
     "hardware class": ("/hardware-classes", lambda text: {"name": text, "weight": 1}),
     "accelerator": ("/accelerators", lambda text: {"name": text, "memory_gib": 1}),
     "client key": ("/client-keys", lambda text: {"name": text}),
+    "alert rule": ("/alerts/rules", lambda text: {**THRESHOLD, "name": text}),
+    "destination": ("/alerts/destinations", lambda text: {**PAGER, "name": text}),
+    "destination's URL": (
+        "/alerts/destinations",
+        lambda text: {**PAGER, "url": f"http://127.0.0.1:9/{text}"},
+    ),
+    "destination's host": ("/alerts/destinations", lambda text: {**PAGER, "url": f"http://{text}:9"}),
+    "e-mail address": ("/alerts/destinations", lambda text: {**MAIL, "to": [f"anna{text}@example.com"]}),
+    "silence's reason": ("/alerts/silences", lambda text: {"reason": text, "duration_s": 600}),
     "token": ("/tokens", lambda text: {"name": text}),
     "token's role": ("/tokens", lambda text: {"name": "t", "role": text}),
     "token's label": ("/tokens", lambda text: {"name": "t", "labels": {text: "a"}}),

@@ -40,6 +40,10 @@ class AlertSerializer(ReadOnlySerializer):
 class AlertCountsSerializer(ReadOnlySerializer):
     critical = serializers.IntegerField()
     warning = serializers.IntegerField()
+    evaluated_age_s = serializers.FloatField(
+        allow_null=True,
+        help_text="Since alerts were evaluated last, which is done each 5 s; null: unknown, or over an hour.",
+    )
 
 
 class AlertRuleSerializer(ReadOnlySerializer):

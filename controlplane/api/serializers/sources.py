@@ -7,6 +7,11 @@ from controlplane.api.serializers.rule_fields import Field, section_serializer
 from controlplane.models import SourceState
 from controlplane.services.source_rules import KINDS
 
+_OF_KIND = {
+    kind: section_serializer(f"{kind.capitalize()}Source", section, section.words)
+    for kind, section in KINDS.items()
+}
+
 
 class LastListSerializer(ReadOnlySerializer):
     age_s = serializers.FloatField()
@@ -54,9 +59,7 @@ class SourceSerializer(ReadOnlySerializer):
         for name, field in fields.items():
             ordered[name] = field
             if name == "kind":
-                for kind, section in KINDS.items():
-                    made = section_serializer(f"{kind.capitalize()}Source", section, section.words)
-                    ordered[kind] = made(required=False)
+                ordered |= {kind: of_kind(required=False) for kind, of_kind in _OF_KIND.items()}
         return ordered
 
 

@@ -119,3 +119,13 @@ def test_probes_of_ones_own_hosts_are_ones_own_affair(sam: Api) -> None:
 @pytest.mark.usefixtures("shared")
 def test_nonsense_is_refused_in_words(sam: Api, probe: Any) -> None:
     assert patched(sam, probe=probe, served_model={}, adapters=7).status_code in (400, 403)
+
+
+def test_who_registers_itself_is_not_at_another_teams_host(sam: Api, api: Api) -> None:
+    source = {"name": "self", "lease": {"allow": ["0.0.0.0/0"]}}
+    assert api.post("/fleets/find/sources", source).status_code == 201
+    words = refused(sam("put", "/fleets/find/sources/self/leases/stolen", {"url": THEIRS}), "/url")
+    assert "at this host and port is a fleet that you do not administer" in words
+    ours = {"url": "http://10.99.0.1:8000"}
+    assert sam("put", "/fleets/find/sources/self/leases/own", ours).status_code == 200
+    assert api("put", "/fleets/find/sources/self/leases/shared", {"url": THEIRS}).status_code == 200

@@ -11,6 +11,7 @@ from controlplane.alerts import builtin_rules
 from controlplane.alerts.lifecycle import AlertChange, AlertStep, OpenAlert, advance
 from controlplane.alerts.picture import Picture, SeenCold, SeenFleet, SeenQueue, SeenReplica, SeenSummary
 from controlplane.alerts.rule_types import AlertSubject, RuleInForce
+from controlplane.scaling.signal import ScalingSignal
 from controlplane.system.status import Level, ProxyWorkerStatus, SystemComponent
 from controlplane.telemetry.frames import Point
 
@@ -28,6 +29,7 @@ def fleet(
     queue: str = "",
     cold: SeenCold | None = None,
     covered: bool = False,
+    scaling: ScalingSignal | None = None,
     **point: float,
 ) -> SeenFleet:
     present = replicas or (replica("a"), replica("b"))
@@ -42,7 +44,7 @@ def fleet(
     )
     usual = {"rps": 5.0, "p50_s": None, "p99_s": None, "errors_per_s": 0.0, "in_flight": 1}
     measured = msgspec.convert({"at": NOW, **usual, **point}, type=Point)
-    return SeenFleet(at=NOW, summary=summary, point=measured, replicas=list(present))
+    return SeenFleet(at=NOW, summary=summary, point=measured, replicas=list(present), scaling=scaling)
 
 
 def part(name: str, level: Level = "calm", state: str = "well", words: str = "It is so.") -> SystemComponent:

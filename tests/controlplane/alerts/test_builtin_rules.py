@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from controlplane.alerts import builtin_rules
-from controlplane.alerts.picture import FailingDestination, Picture, SeenCold, SeenDevice
+from controlplane.alerts.picture import FailingDestination, Picture, SeenCold, SeenDevice, SeenMeasured
 from controlplane.alerts.rule_types import AlertSubject, Breach
+from controlplane.scaling.signal import ScalingSignal
 from tests.controlplane.alerts.pictures import PARTS, fleet, part, picture, replica, worker
 
 RULES = {rule.name: rule for rule in builtin_rules.rules()}
@@ -27,6 +29,28 @@ def test_nothing_is_found_where_all_is_well() -> None:
 def test_what_is_unknown_is_not_taken_for_well() -> None:
     unknown = [name for name, rule in RULES.items() if rule.find(Picture(), NONE) is None]
     assert unknown == [name for name in RULES if name != "delivery_failing"]
+
+
+def test_a_fleet_that_needs_more_is_told_of_where_it_is_full_and_nobody_scales() -> None:
+    needs = ScalingSignal(
+        desired=5, words="", taking=2, starting=1, arrivals_per_s=1.0, expected_per_s=1.0, used_percent=95.0
+    )
+
+    def said(signal: ScalingSignal) -> list[float | None]:
+        return [one.value for one in found("replicas_missing", picture(fleet(scaling=signal)))]
+
+    assert said(needs) == [5.0]
+    assert said(structs.replace(needs, starting=3)) == []
+    assert said(structs.replace(needs, used_percent=80.0)) == []
+    assert said(structs.replace(needs, desired=None)) == []
+
+
+def test_a_device_that_its_exporter_calls_broken() -> None:
+    lost = SeenMeasured(trouble="XID 79: fell off the bus", is_defect=True)
+    broken = SeenDevice(name="n/gpu0", measured=lost)
+    hot = SeenDevice(name="n/gpu1", measured=SeenMeasured(trouble="slowed down: heat", is_defect=False))
+    (one,) = found("device_defect", picture(devices=[broken, hot]))
+    assert (one.subject.part, one.words) == ("n/gpu0", "its exporter says: XID 79: fell off the bus")
 
 
 DOWN = replica("a", "down"), replica("b", "unready")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.alerts import delivery, destinations, sending, signing, tasks
+from controlplane.alerts import delivery, destinations, last_evaluation, sending, signing, tasks
 from controlplane.models import AlertDelivery, AlertDestination
 from controlplane.services.errors import Invalid
 from routing.contract import address_policy
@@ -114,6 +114,21 @@ def test_a_lost_redis_makes_it_late_and_loses_nothing(
     assert receiver.got == []
     tasks.tick()
     assert len(receiver.got) == 1
+
+
+def test_celery_evaluates_only_where_nobody_else_does(
+    fresh_stores: None, redis_client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated: list[int] = []
+    monkeypatch.setattr(tasks._stand_in, "evaluate", lambda: evaluated.append(1))
+    last_evaluation.note()
+    tasks.tick()
+    assert evaluated == []
+    redis_client.pexpire(last_evaluation.KEY, last_evaluation.LASTS_MS - 25_000)
+    tasks.tick()
+    redis_client.delete(last_evaluation.KEY)
+    tasks.tick()
+    assert evaluated == [1, 1]
 
 
 def _connection_lost(**_: object) -> None:

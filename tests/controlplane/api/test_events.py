@@ -60,7 +60,10 @@ def test_since_and_until(api: Api, llm: str) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("kind=gossip", "kind must be one of health, ejection, admin, policy, limit, system, not 'gossip'"),
+        (
+            "kind=gossip",
+            "kind must be one of health, ejection, admin, policy, limit, system, alert, not 'gossip'",
+        ),
         ("since=yesterday", "since must be a date (2026-11-21)"),
         ("until=2026-02-30", "until must be a date"),
         ("since=2026-03-02&until=2026-03-01", "until must be after since"),

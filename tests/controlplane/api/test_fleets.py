@@ -63,7 +63,7 @@ def test_create_with_replicas(api: Api, redis_client: Any) -> None:
         ({"match": [{"path_prefix": "/a"}, {"path_prefix": "/a/"}]}, "/match/1", "listed twice"),
         ({"probe": {"preset": "vlm"}}, "/probe/preset", 'did you mean "vllm"?'),
         ({"policy": {"strategy": "best"}}, "/policy/strategy", 'unknown strategy "best"'),
-        ({"policy": {"slo": {"latency_s": 1}}}, "/policy/slo/latency_s", "reserved"),
+        ({"policy": {"slo": {"latency_s": -1}}}, "/policy/slo/latency_s", "must be from"),
         ({"replicas": [{"name": "a", "url": "ftp://x"}]}, "/replicas/0/url", "write http://host:port"),
         ({"replicas": [{"name": "a", "url": "http://169.254.169.254"}]}, "/replicas/0/url", "link-local"),
         ({"replicas": [{"name": "a", "url": "http://h", "hardware": "h10"}]}, "/replicas/0/hardware", "h100"),

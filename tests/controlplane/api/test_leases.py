@@ -1,13 +1,12 @@
 """``/fleets/{fleet}/sources/{source}/leases/{replica}``."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 from django.contrib.auth.models import User
 
-from controlplane.models import DiscoverySource, Fleet, Replica, ReplicaOwner, RoleGrant
+from controlplane.models import DiscoverySource, Replica, ReplicaOwner, RoleGrant
 from controlplane.services import sources, tokens
 from tests.controlplane.conftest import Api
 
@@ -115,21 +114,3 @@ def test_wrong_settings_of_the_source(
 def test_leases_are_looked_at_often(api: Api, llm: str) -> None:
     body = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}, "resync_s": 10}
     assert "must be at most 2 for leases" in api.post("/fleets/llm/sources", body).json()["detail"]
-
-
-def test_a_role_for_some_fleets_registers_no_server_of_others(
-    source: DiscoverySource, make_fleet: Callable[..., str]
-) -> None:
-    other = Fleet.objects.get(name=make_fleet("theirs"))
-    theirs = Replica.objects.create(fleet=other, name="theirs", url="http://10.0.0.1:8000")
-    Fleet.objects.filter(pk=source.fleet.pk).update(labels={"team": "search"})
-    user = User.objects.create_user("team")
-    RoleGrant.objects.create(user=user, role="operate", selector={"team": "search"})
-    team = Api(tokens.create(user, "t", "tests")[1])
-    refused = team("put", PATH, URL)
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (403, "/url")
-    assert "theirs" not in refused.json()["detail"]
-    assert team("put", PATH, {"url": "http://10.0.0.1:8001"}).status_code == 200
-    mine = Replica.objects.create(fleet=source.fleet, name="c", url=theirs.url)
-    ReplicaOwner.objects.create(replica=mine, source=source)
-    assert team("put", PATH, URL).status_code == 200, "what it has already may stay"

@@ -58,10 +58,10 @@ REFUSED: list[tuple[str, Any, int, str, str]] = [
     ("/fleets/llm/replicas", {**REPLICA, "weigth": 1}, 400, "/weigth", 'did you mean "weight"?'),
     (
         "/fleets",
-        {**FLEET, "policy": {"slo": {"latency_s": 1}}},
+        {**FLEET, "policy": {"slo": {"latency_s": -1}}},
         400,
         "/policy/slo/latency_s",
-        "is reserved and not implemented yet: remove",
+        "must be from 0.001 to 3600 seconds",
     ),
     (
         "/fleets",
@@ -196,8 +196,8 @@ CHANGES: list[tuple[str, Any, str]] = [
     ("/fleets/llm/policy", {"parameters": {"kapa": 1}}, "its parameters are: kappa"),
     (
         "/fleets/llm/policy",
-        {"slo": {"latency_s": 1}},
-        '"latency_s" is reserved and not implemented yet: remove it',
+        {"slo": {"latency_s": -1}},
+        "must be from 0.001 to 3600 seconds",
     ),
 ]
 

@@ -7,7 +7,7 @@ import redis
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from controlplane.discovery import last_lists
+from controlplane.discovery import changes, last_lists
 from controlplane.discovery.changes import NotFollowing
 from controlplane.discovery.following import Answer
 from controlplane.discovery.listing import Listing
@@ -96,6 +96,16 @@ def test_what_was_refused_names_no_fleet_of_another_team(
     assert not followed.states
     assert "a is left out: Clients of a fleet reach another fleet's server" in followed.status.reason
     assert "theirs" not in followed.status.reason
+
+
+def test_what_does_not_fit_into_one_transaction_goes_on_in_the_next(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "LONGEST_S", 0.0)
+    names = [f"r{number}" for number in range(6)]
+    wanted = {name: entry(name) for name in names} | {"r3": entry("r3", hardware="h100")}
+    followed.step(Listing(wanted))
+    assert set(followed.states) == set(names) - {"r3"}
 
 
 def test_what_was_refused_is_not_tried_at_every_list(followed: Followed) -> None:

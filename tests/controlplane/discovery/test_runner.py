@@ -11,6 +11,7 @@ import orjson
 import pytest
 import redis
 
+from controlplane.discovery import last_lists
 from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.models import DiscoverySource, DiscoverySourceStatus, Replica
 from controlplane.observability import metrics
@@ -94,17 +95,22 @@ def cluster(settings: Any) -> Iterator[ApiServer]:
 
 
 def test_a_watch_is_heard_at_once_and_what_it_loses_is_listed(
-    leader: Leader, cluster: ApiServer, make_fleet: Callable[..., str]
+    leader: Leader, cluster: ApiServer, make_fleet: Callable[..., str], redis_client: "redis.Redis"
 ) -> None:
     make_fleet("llm")
     cluster.put(endpoint_slice("s", endpoint("llm-a"), endpoint("llm-b", "10.0.0.2")))
     service = {"namespace": "models", "service": "llm"}
+    sources.create("llm", {"name": "old", "file": {"path": "none.yaml"}}, "anna")
+    until(lambda: redis_client.hlen(last_lists.KEY) == 1)
     sources.create("llm", {"name": "pods", "kubernetes": service, "resync_s": 60}, "anna")
     until(lambda: names() == {"llm-a", "llm-b"} and cluster.watched.is_set())
     three = [endpoint(f"llm-{one}", f"10.0.0.{at}") for at, one in enumerate("abc", start=1)]
     cluster.put(endpoint_slice("s", *three))
     until(lambda: "llm-c" in names(), within_s=5.0)  # by the watch: the next list is due in a minute
+    gone = DiscoverySource.objects.get(name="old")
+    sources.delete("llm", "old", "anna")
     cluster.watch_fault = "silent"
     sources.update("llm", "pods", {"resync_s": 1}, "anna")
     cluster.put(endpoint_slice("s", *three, endpoint("llm-d", "10.0.0.4")))
     until(lambda: "llm-d" in names())
+    until(lambda: not redis_client.hexists(last_lists.KEY, str(gone.uid)))

@@ -3,8 +3,6 @@
 import asyncio
 import time
 
-import pytest
-
 from routing.balancing.pool.pool import Pool
 from routing.contract.policy import Policy, Slo
 from routing.contract.sketch import value_of
@@ -71,17 +69,18 @@ def only(sketch: dict[int, int]) -> float:
 
 async def test_a_stream_tells_its_first_token_and_the_time_between_tokens(rig: Rig) -> None:
     replica, client, pool = await fleet(rig, Policy(slo=Slo(first_token_s=GAP_S / 10), slow_start_s=0))
-    sent, replica.script = streamed(6, USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":6'))
+    _, replica.script = streamed(6, USAGE.replace(b'"completion_tokens":3', b'"completion_tokens":6'))
     began = time.monotonic()
     response = await client.ask(chat())
     assert response.body.count(b"data:") == 8
     counters, kept = pool.counters, pool.replicas[0]
-    assert only(counters.first_token) == pytest.approx(sent[0] - began, abs=0.01)
-    between_s = (sent[-1] - sent[0]) / 5
-    assert only(counters.between_tokens) == pytest.approx(between_s, rel=0.25)
+    # Whatever else the machine does: not before the replica sent it, and not after the client had it.
+    took_s = 1.02 * (time.monotonic() - began)
+    assert 0.98 * GAP_S <= only(counters.first_token) <= took_s
+    assert GAP_S / 5 <= only(counters.between_tokens) <= took_s / 5
     assert kept.streams is not None
     assert only(kept.streams.between_tokens) == only(counters.between_tokens)
-    assert only(kept.streams.first_token) == pytest.approx(only(counters.first_token), abs=0.01)
+    assert 0.98 * GAP_S <= only(kept.streams.first_token) <= only(counters.first_token)
     ended = pool.totals.report()
     assert (ended.served, ended.input_tokens, ended.output_tokens) == (1, 11, 6)
     assert (ended.streams, ended.late_streams) == (1, 1)

@@ -20,7 +20,7 @@ export function Measured({ measured }) {
 
 /** Hosts that have an exporter, and what it says of them. @param {{hosts: import("../frames.js").HostLive[]}} props */
 export function Hosts({ hosts }) {
-  const command = curl("POST", "/exporters", { name: "node1-gpus", host: "node1", url: "http://node1:9400" });
+  const command = curl("POST", "/exporters", { name: "node1-gpus", host: "node1", url: "http://10.0.0.1:9400" });
   if (!hosts.length) {
     return html`${MAY_CHANGE && html`<section class="panel empty"><h2>No exporter yet</h2>
       <p>With the exporters of DCGM and of the node, memory in use, utilisation, heat and errors of devices are shown here, beside what is declared.</p>

@@ -32,7 +32,7 @@ export function DestinationForm({ model }) {
       <${SelectEntry} draft=${draft} name="kind" label="Kind" options=${KINDS} />
       ${kind === "email"
         ? html`<${TextEntry} draft=${draft} name="to" label="To" placeholder="anna@example.com, night@example.com" required help="Sent by the mail server in SWITCHYARD_SMTP_URL." />`
-        : html`<${TextEntry} draft=${draft} name="url" label="URL" placeholder="https://…" inputmode="url" required help=${`${URL_HELP[kind]} Never shown again whole. env:NAME or file:/whole/path keeps it out of the database.`} />`}
+        : html`<${TextEntry} draft=${draft} name="url" label="URL" placeholder="URL of the receiver" inputmode="url" required help=${`${URL_HELP[kind]} Never shown again whole. env:NAME or file:/whole/path keeps it out of the database.`} />`}
       <${SelectEntry} draft=${draft} name="severity" label="Is told of" options=${[["warning", "all alerts"], ["critical", "critical alerts only"]]} />
     </div>
   <//>`;

@@ -1,6 +1,6 @@
 /** Alerts page: what fires, since when and why; silences, destinations and rules. It polls, so it works without Redis. */
 import { PanelSwitch } from "../edit/panel_switch.js";
-import { plural } from "../format.js";
+import { age, plural } from "../format.js";
 import { html } from "../html.js";
 import { renderPage } from "../live/rendering.js";
 import { showStalenessBadge } from "../live/staleness_badge.js";
@@ -21,6 +21,17 @@ function draw() {
   renderPage(AlertsPage, Boolean(model.poll.data || model.poll.failures));
 }
 
+/** Longer than that, and what is shown says nothing of now: they are 5 s apart. */
+const OVERDUE_S = 30;
+
+/** Nobody looks whether anything is wrong. @returns {import("../components/banner.js").BannerStatus | null} */
+function unwatched() {
+  const old = model.evaluatedAgeS;
+  if (!model.settingsRead || (old !== null && old <= OVERDUE_S)) return null;
+  const since = old === null ? "It is not known when they last were" : `They were last evaluated ${age(old)} ago`;
+  return { level: "bad", title: "Alerts are not evaluated", text: `${since}: neither the conductor nor a Celery worker does so, or Redis does not answer.`, href: "/system", action: "System" };
+}
+
 /** @returns {import("../components/banner.js").BannerStatus} */
 function verdict() {
   const firing = model.alerts.filter((one) => one.state === "firing" && !one.silence);
@@ -38,7 +49,7 @@ function AlertsPage() {
   const stale = staleStatus(model.poll);
   if (!model.poll.data) return html`<${Banner} status=${{ level: "bad", title: "No response", text: `${model.poll.reason} Trying again.` }} />`;
   return html`
-    <${Banner} status=${stale ?? verdict()} />
+    <${Banner} status=${stale ?? unwatched() ?? verdict()} />
     <${NewSecret} model=${model} />
     ${panels.open === "new-destination" && html`<${DestinationForm} model=${model} />`}
     ${panels.open === "new-threshold" && html`<${ThresholdForm} model=${model} />`}

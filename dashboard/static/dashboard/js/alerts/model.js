@@ -29,6 +29,8 @@ export class AlertsModel {
     /** @type {import("./types.js").Alert[]} */
     this.resolved = [];
     this.settingsRead = false;
+    /** How long ago alerts were evaluated; null: nobody knows. @type {number | null} */
+    this.evaluatedAgeS = null;
     this.destination = new Draft("new-destination", NEW_DESTINATION, changed);
     this.threshold = new Draft("new-threshold", NEW_THRESHOLD, changed);
     this.silence = new Draft("silence", NEW_SILENCE, changed);
@@ -61,9 +63,10 @@ export class AlertsModel {
 
   async readSettings() {
     try {
-      const all = [allPages("/alerts/silences"), api("GET", "/alerts?state=resolved&page_size=20"), allPages("/alerts/rules")];
+      const all = [api("GET", "/alerts/counts"), allPages("/alerts/silences"), api("GET", "/alerts?state=resolved&page_size=20"), allPages("/alerts/rules")];
       if (ALL_FLEETS) all.push(allPages("/alerts/destinations"));
-      const [silences, resolved, rules, destinations = []] = await Promise.all(all);
+      const [counts, silences, resolved, rules, destinations = []] = await Promise.all(all);
+      this.evaluatedAgeS = counts.data.evaluated_age_s;
       this.silences = silences.filter((/** @type {any} */ one) => one.active);
       this.resolved = resolved.data.results;
       this.rules = rules;
