@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from django.db.models import F
 
+from controlplane.access.viewer import may_see
 from controlplane.alerts import builtin_rules, thresholds
 from controlplane.alerts.rule_types import SEVERITIES, RuleInForce, Severity
 from controlplane.alerts.thresholds import METRICS, Comparison, Threshold
@@ -110,13 +111,20 @@ def entries() -> list[BookEntry]:
     return found + [BookEntry(_own(row), row.enabled, row) for row in rows.values() if not row.built_in]
 
 
+def seen_entries() -> list[BookEntry]:
+    """Those that whoever asks may know of: no rule of a fleet that they may not see."""
+    return [
+        one for one in entries() if one.row is None or one.row.fleet is None or may_see(one.row.fleet.name)
+    ]
+
+
 def in_force() -> list[RuleInForce]:
     return [entry.rule for entry in entries() if entry.enabled]
 
 
 def entry_named(name: str) -> BookEntry:
     """Raises NotFound."""
-    found = entries()
+    found = seen_entries()
     for entry in found:
         if entry.rule.name == name:
             return entry

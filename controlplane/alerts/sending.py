@@ -7,6 +7,7 @@ receiver answers is cut and never taken for anything but words.
 import asyncio
 import os
 import smtplib
+import ssl
 import time
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -104,6 +105,9 @@ def _of_connection(error: aiohttp.ClientConnectorError) -> str:
     cause = error.os_error
     if isinstance(cause, DeniedAddress):
         return _denied(cause)
+    if isinstance(cause, ssl.SSLError):  # its errno is not the system's
+        words = getattr(cause, "verify_message", "") or (cause.reason or str(cause)).replace("_", " ").lower()
+        return f"no TLS with {error.host}:{error.port}: {words}"
     words = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else str(cause)
     return f"no connection to {error.host}:{error.port}: {words}"
 

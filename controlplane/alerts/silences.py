@@ -100,7 +100,7 @@ def _further(kept: Mapping[str, Any]) -> list[FieldProblem]:
         found.append(FieldProblem("/duration_s", NO_END))
     if kept.get("replica") and not kept.get("fleet"):
         found.append(FieldProblem("/fleet", "of which fleet the replica is: give its name too"))
-    names = [entry.rule.name for entry in rule_book.entries()] if kept.get("rule") else []
+    names = [entry.rule.name for entry in rule_book.seen_entries()] if kept.get("rule") else []
     if kept.get("rule") and kept["rule"] not in names:
         found.append(FieldProblem("/rule", unknown_name("alert rule", kept["rule"], names)))
     return found

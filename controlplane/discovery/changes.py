@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from controlplane.access import viewer
+from controlplane.access.grants import Access, Grant
+from controlplane.access.roles import Role
 from controlplane.discovery.fleet_view import FleetView, OwnRow
 from controlplane.discovery.listing import Plan
 from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event, Fleet, Replica, ReplicaOwner
@@ -60,7 +63,16 @@ def actor(source: DiscoverySource) -> str:
 
 
 def carry_out(follower: Follower, plan: Plan, view: FleetView, now: datetime) -> dict[str, str]:
-    """Name → why it could not be done, in words. Raises NotFollowing."""
+    """Name → why it could not be done, in words for whoever may see the fleet: they name no other team's.
+    Raises NotFollowing."""
+    fleet = Fleet.objects.filter(pk=follower.source.fleet_id).first()
+    if fleet is None:
+        raise NotFollowing
+    with viewer.viewer_scope(Access((Grant(Role.ADMINISTER, fleet.labels),))):
+        return _carried_out(follower, plan, view, now)
+
+
+def _carried_out(follower: Follower, plan: Plan, view: FleetView, now: datetime) -> dict[str, str]:
     refused: dict[str, str] = {}
     changes = _changes(plan)
     done = 0

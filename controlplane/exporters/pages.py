@@ -5,7 +5,6 @@ Only the few metrics below are looked at. Names: DCGM exporter, ``etc/default-co
 clocks: NVML, ``nvmlClocksEventReasons``.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,12 +13,17 @@ from controlplane.exporters.readings import DeviceReading, HostReading
 
 MIB = 2**20
 MOST_SAMPLES = 20_000
+MOST_OF_LINE = 8192
+"""Characters. A longer line is no sample, and would take long to be taken apart."""
+MOST = 2.0**47
+"""What is as large is no measurement: from here on DCGM writes what it does not know."""
 
 _WANTED = re.compile(
     r"^(DCGM_FI_[A-Z0-9_]+|node_memory_Mem(?:Total|Available)_bytes|node_load1|node_cpu_seconds_total)\b"
 )
 _SAMPLE = re.compile(r"^(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)")
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+_NUMBER = re.compile("[0-9]{1,4}")
 
 THROTTLES = {
     0x4: "power cap",
@@ -50,7 +54,7 @@ def read(page: str) -> tuple[list[DeviceReading], HostReading | None]:
     for sample in _samples(page):
         if sample.name.startswith("DCGM_"):
             gpu = sample.labels.get("gpu", "")
-            if not gpu.isdecimal() or sample.labels.get("GPU_I_ID"):
+            if _NUMBER.fullmatch(gpu) is None or sample.labels.get("GPU_I_ID"):
                 continue  # a slice of a device: it is not an accelerator of its own here
             devices.setdefault(gpu, {})[sample.name] = sample.value
             uuids[gpu] = sample.labels.get("UUID", "")
@@ -68,7 +72,9 @@ def read(page: str) -> tuple[list[DeviceReading], HostReading | None]:
 def _samples(page: str) -> Iterator[_Sample]:
     count = 0
     for line in page.splitlines():
-        if _WANTED.match(line) is None or (found := _SAMPLE.match(line)) is None:
+        if len(line) > MOST_OF_LINE or _WANTED.match(line) is None:
+            continue
+        if (found := _SAMPLE.match(line)) is None:
             continue
         count += 1
         if count > MOST_SAMPLES:
@@ -77,7 +83,7 @@ def _samples(page: str) -> Iterator[_Sample]:
             value = float(found["value"])
         except ValueError:
             continue
-        if math.isfinite(value):
+        if abs(value) < MOST:  # false of NaN too
             yield _Sample(found["name"], dict(_LABEL.findall(found["labels"] or "")), value)
 
 

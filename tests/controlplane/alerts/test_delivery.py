@@ -146,6 +146,18 @@ def test_others_are_told_while_one_does_not_answer(
     assert "no connection to 127.0.0.1:9" in AlertDestination.objects.get(name="dead").last_answer
 
 
+def test_what_is_wrong_with_tls_is_said_as_such(
+    fired: Callable[[], None], destination: Make, receiver: HttpReceiver
+) -> None:
+    """The error's number is one of TLS: as one of the system it would read "Operation not permitted"."""
+    row = destination(url=receiver.url.replace("http:", "https:"))
+    fired()
+    deliver_all()
+    row.refresh_from_db()
+    assert row.last_answer.startswith("no TLS with 127.0.0.1:")
+    assert "permitted" not in row.last_answer
+
+
 def test_slack_and_alertmanager_get_what_they_take(
     fired: Callable[[], None], destination: Make, receiver: HttpReceiver
 ) -> None:

@@ -81,6 +81,13 @@ def test_a_role_for_some_fleets_sees_and_silences_theirs(
     theirs = api.post("/alerts/silences", {"fleet": other, "reason": "x", "duration_s": 600}).json()["id"]
     evaluated.see(DOWN, 60)
     operator = team("operate")
+    for name in ("hidden", "hiden"):
+        answer = operator.get(f"/alerts/rules/{name}")
+        silence = {"fleet": "llm", "rule": name, "reason": "x", "duration_s": 600}
+        refused = operator.post("/alerts/silences", silence)
+        assert (answer.status_code, refused.status_code) == (404, 400)
+        for detail in (answer.json()["detail"], refused.json()["detail"]):
+            assert "hidden" not in detail.replace(f'"{name}"', "")
     assert [one["rule"] for one in operator.get("/alerts?state=firing").json()["results"]] == [
         "no_eligible_replica"
     ]

@@ -85,6 +85,19 @@ def test_one_wrong_replica_keeps_no_other_out(followed: Followed) -> None:
     assert 'a is left out: hardware: there is no hardware class "h100"' in followed.status.reason
 
 
+def test_what_was_refused_names_no_fleet_of_another_team(
+    followed: Followed, make_fleet: Callable[..., str]
+) -> None:
+    """Whoever may read the source reads why."""
+    theirs = Fleet.objects.get(name=make_fleet("theirs"))
+    Replica.objects.create(fleet=theirs, name="x", url=entry("a").url)
+    Fleet.objects.filter(name="llm").update(labels={"team": "search"}, expose="all")
+    followed.step(listing("a"))
+    assert not followed.states
+    assert "a is left out: Clients of a fleet reach another fleet's server" in followed.status.reason
+    assert "theirs" not in followed.status.reason
+
+
 def test_what_does_not_fit_into_one_transaction_goes_on_in_the_next(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

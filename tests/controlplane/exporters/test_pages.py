@@ -63,6 +63,23 @@ def test_a_page_of_something_else_says_nothing(page: str) -> None:
         pages.read(page)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'DCGM_FI_DEV_FB_USED{gpu="1"} 1e305',
+        'DCGM_FI_DEV_XID_ERRORS{gpu="1"} 1e300',
+        'DCGM_FI_DEV_FB_USED{gpu="1"} 9223372036854775792',
+        f'DCGM_FI_DEV_FB_USED{{gpu="{"9" * 5000}"}} 10',
+        'DCGM_FI_DEV_FB_USED{gpu="²"} 10',
+        f"DCGM_FI_DEV_FB_USED{{{'a' * 3_000_000}}} 10",
+    ],
+    ids=["infinite", "huge", "blank", "long number", "no digit", "long line"],
+)
+def test_an_absurd_sample_is_left_out_and_the_others_are_read(line: str) -> None:
+    (device,), _ = pages.read(f'{line}\nDCGM_FI_DEV_FB_USED{{gpu="0"}} 10\n')
+    assert device == DeviceReading(device="gpu0", used_bytes=10 * MIB)
+
+
 def test_what_is_wrong_with_a_device_is_said_in_words() -> None:
     (first, second), _ = pages.read(DCGM)
     assert trouble.of_device(first) == (
