@@ -29,6 +29,13 @@ def policy(page: Page) -> Locator:
     return page.get_by_role("region", name=re.compile("^Policy"))
 
 
+def entered(panel: Locator, number: int) -> Locator:
+    """The field of a new entry, which has the focus once it is there."""
+    field = panel.get_by_label(f"Fallback {number}", exact=True).and_(panel.page.get_by_role("combobox"))
+    expect(field).to_be_focused()
+    return field
+
+
 def stored(site: Site, fleet: str) -> object:
     return site.api("GET", f"/fleets/{fleet}/policy")["set"].get("fallback", [])
 
@@ -42,8 +49,7 @@ def test_fallbacks_are_added_ordered_and_taken_away(
     apply = panel.get_by_role("button", name="Apply")
     expect(panel.get_by_label("Fallback budget")).to_have_count(0)
     panel.get_by_role("button", name="Add a fallback").click()
-    field = panel.get_by_label("Fallback 1", exact=True).and_(page.get_by_role("combobox"))
-    expect(field).to_be_focused()
+    field = entered(panel, 1)
     expect(page.locator("#fallback-fleets option")).not_to_have_count(0)
     offered = page.locator("#fallback-fleets option").evaluate_all("all => all.map(one => one.value)")
     assert name not in offered
@@ -64,6 +70,7 @@ def test_fallbacks_are_added_ordered_and_taken_away(
     assert site.api("GET", f"/fleets/{name}/policy")["set"]["fallback_budget_percent"] == 25.0
 
     panel.get_by_role("button", name="Add another fallback").click()
+    entered(panel, 2)
     page.keyboard.type(third)
     panel.get_by_role("button", name="Try Fallback 2 earlier").click()
     apply.click()
@@ -86,11 +93,13 @@ def test_what_is_wrong_stands_at_each_entry(open_page: Open, names: tuple[str, s
     page = open_page(f"/fleets/{name}")
     panel = policy(page)
     panel.get_by_role("button", name="Add a fallback").click()
+    entered(panel, 1)
     page.keyboard.type("nothing like it ")
     expect(page.locator(":focus")).to_have_value("nothing like it ")
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.type(" nothing-like-it ")
     panel.get_by_role("button", name="Add another fallback").click()
+    entered(panel, 2)
     page.keyboard.type(second)
     panel.get_by_role("button", name="Apply").click()
     first = panel.get_by_label("Fallback 1", exact=True).and_(page.get_by_role("combobox"))
