@@ -277,7 +277,7 @@ _RULES = (
         0,
         60,
         _objective,
-        "the error budget of an [objective](#objectives) burns too fast; a warning where it does so slowly",
+        "the error budget of an objective burns too fast; a warning where it does so slowly",
     ),
     _rule(
         "queue_refusing",
@@ -295,7 +295,7 @@ _RULES = (
         120,
         60,
         _of_fleets(_replicas_missing),
-        "a fleet needs more replicas than take requests or start, by the [scaling signal](scaling.md), and "
+        "a fleet needs more replicas than take requests or start, by the scaling signal, and "
         "nine of ten places are in use or requests wait; the value is how many it needs",
     ),
     _rule(
@@ -305,8 +305,7 @@ _RULES = (
         0,
         300,
         _device_defect,
-        "DCGM's [exporter](api.md#exporters-of-hosts) tells of an XID error of the device itself or of "
-        "uncorrectable memory errors",
+        "DCGM's exporter tells of an XID error of the device itself or of uncorrectable memory errors",
     ),
     _rule(
         "probe_lag",

@@ -23,9 +23,9 @@ export function PolicySettingsFields({ policy }) {
     ${policy.settings.value(policy.stored, "locality.prefer") === "site" && html`<${NumberField} policy=${policy} name="locality.spill_above" label="Spill above" help="Utilization of the own site above which requests spill to other sites, from 0 to 1. Default 0.8." />`}
   </div>
   <div class="fields" role="group" aria-label="Objectives">
-    <${NumberField} policy=${policy} name="slo.availability_percent" label="Do not fail" unit="%" placeholder="no objective" help="How many of the requests should not fail. Empty: no objective." />
-    <${NumberField} policy=${policy} name="slo.latency_s" label="Served within" unit="s" placeholder="no objective" help="Within this time a request should be served. Empty: no objective." />
-    <${NumberField} policy=${policy} name="slo.percentile" label="In time" unit="%" help="How many of the requests should be served, and have their first token, in time. Default 99 %." />
+    <${NumberField} policy=${policy} name="slo.availability_percent" label="Success objective" unit="%" placeholder="no objective" help="How many of the requests should not fail. Empty: no objective." />
+    <${NumberField} policy=${policy} name="slo.latency_s" label="Latency objective" unit="s" placeholder="no objective" help="Within this time a request should be served. Empty: no objective." />
+    <${NumberField} policy=${policy} name="slo.percentile" label="Share in time" unit="%" help="How many of the requests should be served, and have their first token, in time. Default 99 %." />
   </div>
   <div class="fields" role="group" aria-label="First tokens">
     <${NumberField} policy=${policy} name="slo.first_token_s" label="First token within" unit="s" placeholder="no objective" help="A streamed request goes where its first token is likelier to come in this time. Empty: no objective." />

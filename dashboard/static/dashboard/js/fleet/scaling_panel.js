@@ -12,7 +12,7 @@ export function ScalingPanel({ signal }) {
     <h2 id="scaling-title">Replicas needed</h2>
     <${State} state=${state} word=${word} />
     <span>${taking} of ${plural(desired ?? taking, "replica")} take requests${starting > 0 && `, ${starting} ${starting === 1 ? "starts" : "start"}`}</span>
-    <span class="muted">${words}</span>
+    <span class="muted">${words.replace(/^cannot tell( yet)?: /, "")}</span>
   </section>`;
 }
 
