@@ -60,9 +60,12 @@ def test_a_folder_of_the_layout_is_a_package() -> None:
 @pytest.mark.system
 def test_a_warm_request_goes_the_way_that_the_page_shows() -> None:
     """Some requests pass a file more, where something is learned anew only so often; most pass none."""
-    found = Counter(
-        (tuple(dict.fromkeys(there.entries)), tuple(dict.fromkeys(back.entries)))
-        for there, back in journey.journeys(USUAL)
-    )
     shown = tuple(steps("request")), tuple(steps("answer"))
-    assert found[shown] >= journey.TOLD / 10, found.most_common(3)
+    for _ in range(3):  # on a busy machine a call may be counted to the next request's way
+        found = Counter(
+            (tuple(dict.fromkeys(there.entries)), tuple(dict.fromkeys(back.entries)))
+            for there, back in journey.journeys(USUAL)
+        )
+        if found[shown] >= journey.TOLD / 10:
+            return
+    raise AssertionError(found.most_common(3))
