@@ -55,7 +55,7 @@ def read(page: str) -> tuple[list[DeviceReading], HostReading | None]:
         if sample.name.startswith("DCGM_"):
             gpu = sample.labels.get("gpu", "")
             if _NUMBER.fullmatch(gpu) is None or sample.labels.get("GPU_I_ID"):
-                continue  # a slice of a device: it is not an accelerator of its own here
+                continue  # no device, or a slice of one, which is no accelerator of its own here
             devices.setdefault(gpu, {})[sample.name] = sample.value
             uuids[gpu] = sample.labels.get("UUID", "")
         elif sample.name == "node_cpu_seconds_total":
@@ -89,9 +89,8 @@ def _samples(page: str) -> Iterator[_Sample]:
 
 def _device(gpu: str, uuid: str, values: dict[str, float]) -> DeviceReading:
     def of(*names: str) -> float | None:
-        return next(
-            (values[f"DCGM_FI_DEV_{name}"] for name in names if f"DCGM_FI_DEV_{name}" in values), None
-        )
+        found = (values.get(f"DCGM_FI_DEV_{name}") for name in names)
+        return next((value for value in found if value is not None), None)
 
     used, free, reserved = of("FB_USED"), of("FB_FREE"), of("FB_RESERVED")
     total = None if used is None or free is None else used + free + (reserved or 0.0)

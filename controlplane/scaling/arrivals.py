@@ -40,13 +40,22 @@ class Arrivals:
     def level(self) -> float:
         """Requests a second, now."""
         usual = self._mean(LOOKS_S[-1])
-        spread = self._spread(usual)
         for look_s in LOOKS_S[:-1]:
             lately = self._mean(look_s)
+            if lately <= usual:
+                continue
             # Of an idle fleet one request is already more than usual.
-            if lately - usual > CHANCE * sqrt(max(spread, 1 / look_s) / look_s):
+            if lately - usual > CHANCE * sqrt(max(self._spread(usual), 1 / look_s) / look_s):
                 return lately
         return usual
+
+    def expected(self, level: float, after_s: float) -> float:
+        """Requests a second in so many seconds, of which there are ``level`` now; never fewer than now."""
+        return min(level + self._rise_per_s() * max(after_s, 0.0), MOST * level)
+
+    def _mean(self, look_s: int) -> float:
+        count = min(look_s, len(self._per_s))
+        return sum(islice(reversed(self._per_s), count)) / count if count else 0.0
 
     def _spread(self, usual: float) -> float:
         """Variance of one second's requests: that of independent ones, or what half of the seconds differ by
@@ -54,22 +63,15 @@ class Arrivals:
         squares = sorted((one - other) ** 2 for one, other in pairwise(self._per_s))
         return max(usual, squares[len(squares) // 2] / MEDIAN_OF_SQUARES if squares else 0.0)
 
-    def expected(self, after_s: float) -> float:
-        """Requests a second in so many seconds; never fewer than now."""
-        level = self.level()
-        return min(level + self._rise_per_s() * max(after_s, 0.0), MOST * level)
-
-    def _mean(self, look_s: int) -> float:
-        count = min(look_s, len(self._per_s))
-        return sum(islice(reversed(self._per_s), count)) / count if count else 0.0
-
     def _rise_per_s(self) -> float:
         """By which the rate grows each second, as far as that is no chance."""
         values = list(self._per_s)
         if len(values) < KEPT_S:
             return 0.0
         means = [sum(values[first : first + PART_S]) / PART_S for first in range(0, KEPT_S, PART_S)]
-        rises = sorted(after - before for before, after in pairwise(means))
         # A jump of a few seconds lies in two parts, so at most three of these five are not chance.
+        rise = sorted(after - before for before, after in pairwise(means))[1]
+        if rise <= 0:
+            return 0.0
         by_chance = sqrt(2 * self._spread(sum(values) / KEPT_S) / PART_S)
-        return max(rises[1] - by_chance / 2, 0.0) / PART_S
+        return max(rise - by_chance / 2, 0.0) / PART_S

@@ -85,7 +85,8 @@ class Scaler:
         self._arrivals.add(seen.arrivals_per_s)
         self._service.add(ServiceSecond(busy, seen.served_per_s, len(seen.limits)))
         start_s = policy.start_s if seen.start_s is None else seen.start_s
-        expected = self._arrivals.expected(start_s)
+        level = self._arrivals.level()
+        expected = self._arrivals.expected(level, start_s)
         places = _mean(seen.limits or seen.limits_of_all)
         capacity = None
         if places is not None:
@@ -100,7 +101,7 @@ class Scaler:
             words=words,
             taking=len(seen.limits),
             starting=seen.starting,
-            arrivals_per_s=self._arrivals.level(),
+            arrivals_per_s=level,
             expected_per_s=expected,
             replica_per_s=None if capacity is None else capacity.per_s,
             used_percent=100 * busy / limit if limit else None,

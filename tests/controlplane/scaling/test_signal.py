@@ -190,8 +190,8 @@ def test_a_trend_is_followed_and_a_jump_is_none() -> None:
     arrivals = Arrivals()
     for per_s in ramp():
         arrivals.add(per_s)
-    assert 260.0 < arrivals.expected(60.0) <= 2 * arrivals.level()
+    assert 260.0 < arrivals.expected(arrivals.level(), 60.0) <= 2 * arrivals.level()
     jump = Arrivals()
     for per_s in [100.0] * 60 + [1_000.0] * 10:
         jump.add(per_s)
-    assert jump.expected(600.0) == jump.level() == 1_000.0
+    assert jump.expected(jump.level(), 600.0) == jump.level() == 1_000.0
