@@ -14,8 +14,8 @@ export function Measured({ measured }) {
   const said = [busy !== null && `${busy.toFixed(0)} % busy`, heat !== null && `${heat.toFixed(0)} °C`, power !== null && `${power.toFixed(0)} W`, `${age(measured.age_s)} ago`];
   return html`${used !== null && memory !== null && html`<${MemoryMeter} value=${used} of=${memory} />`}
     <span class="sub">${said.filter(Boolean).join(" · ")}</span>
-    ${measured.trouble && html`<span class=${`sub ${measured.is_defect ? "is-down" : "is-unready"}`}>${measured.trouble}</span>`}
-    ${measured.memory_warning && html`<span class="sub is-unready">${measured.memory_warning}</span>`}`;
+    ${measured.trouble && html`<span class="sub"><b class=${measured.is_defect ? "is-down" : "is-unready"}>${measured.trouble}</b></span>`}
+    ${measured.memory_warning && html`<span class="sub"><b class="is-unready">${measured.memory_warning}</b></span>`}`;
 }
 
 /** Hosts that have an exporter, and what it says of them. @param {{hosts: import("../frames.js").HostLive[]}} props */

@@ -69,7 +69,7 @@ function Leased({ one, model }) {
   if (leased === null) return html`<span class="muted">– of ${text(bytes(left))}</span><span class="sub">${model.feed.liveness === "live" ? "no proxy reports" : "not live"}</span>`;
   const waits = model.live.get(one.name)?.lease_waits ?? 0;
   return html`<${MemoryMeter} value=${leased} of=${left} loud />
-    ${waits > 0 && html`<span class="sub is-unready">memory was short for ${plural(waits, "request")} in 10 s</span>`}`;
+    ${waits > 0 && html`<span class="sub"><b class="is-unready">memory was short for ${plural(waits, "request")} in 10 s</b></span>`}`;
 }
 
 /** @param {{one: Accelerator}} props */
