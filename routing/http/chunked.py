@@ -48,6 +48,8 @@ _FRAMING: Final = 4
 """Bytes of a chunk beside its size line's text and its data: two line ends."""
 _LONGEST_TINY: Final = len(b"7") + _FRAMING + _TINY - 1
 """Bytes of such a chunk with its framing."""
+_CR: Final = 13
+_LF: Final = 10
 _SIZE: Final = 0
 _DATA: Final = 1
 _DATA_END: Final = 2
@@ -65,12 +67,12 @@ def are_whole_chunks(data: bytes) -> bool:
     end = len(data)
     stop = 0
     while stop < end:
-        newline = data.find(b"\n", stop, stop + _LONGEST_SIZE)
-        length = _whole.get(data[stop : newline + 1]) if newline > 0 else None
+        begin = _after_line(data, stop)
+        length = _whole.get(data[stop:begin]) if begin else None
         if length is None:
             return False
         stop += length
-        if not data.startswith(b"\r\n", stop - 2):
+        if stop > end or data[stop - 2] != _CR or data[stop - 1] != _LF:
             return False
     return stop == end
 
@@ -80,18 +82,33 @@ def decode_chunks(chunks: bytes) -> bytes:
     return ChunkedDecoder().feed(chunks)
 
 
+def _after_line(data: bytes, position: int) -> int:
+    """Behind the line that begins at this position; 0: it does not end within a size's digits. By index:
+    compiled, that takes a fifth of the time of a call of ``find``."""
+    stop = min(position + _LONGEST_SIZE, len(data))
+    while position < stop:
+        if data[position] == _LF:
+            return position + 1
+        position += 1
+    return 0
+
+
 def _take_known(data: bytes, pieces: list[bytes]) -> int:
     """Append the data of whole chunks that ``data`` begins with, as far as their sizes' lines are known and
     they are not tiny; returns where the next one begins. As reading them line by line, at a third of the
     time."""
     position = 0
+    end = len(data)
     while True:
-        begin = data.find(b"\n", position, position + _LONGEST_SIZE) + 1
+        begin = _after_line(data, position)
         length = _whole.get(data[position:begin]) if begin else None
-        if length is None or length <= _LONGEST_TINY or not data.startswith(b"\r\n", position + length - 2):
+        if length is None or length <= _LONGEST_TINY or position + length > end:
             return position
-        position += length
-        pieces.append(data[begin : position - 2])
+        stop = position + length
+        if data[stop - 2] != _CR or data[stop - 1] != _LF:
+            return position
+        pieces.append(data[begin : stop - 2])
+        position = stop
 
 
 class ChunkedDecoder:
@@ -126,6 +143,9 @@ class ChunkedDecoder:
         length = len(data)
         if self._state == _SIZE and not self._line:
             position = _take_known(data, pieces)
+            if length - position == len(LAST_CHUNK) and data.endswith(LAST_CHUNK):
+                self._state = _DONE
+                position = length
         while position < length:
             if self._state == _DATA:
                 piece = data[position : position + self._remaining]

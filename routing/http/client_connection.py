@@ -268,10 +268,11 @@ class ClientConnection(ClientLifecycle):
                 if end > position:
                     while data.startswith(LINE_END, position):
                         position += 2
-                    head = parse_request_head(data, position, end, self._limits)
-                    self._is_new = False
                     if end - position < MAX_CACHED_HEAD:
-                        self._remember(head, data[position : end + 4])
+                        head = self._read_head(data, position, end)
+                    else:
+                        head = parse_request_head(data, position, end, self._limits)
+                    self._is_new = False
                     position = self._begin(head, data, end + 4)
                 elif data.startswith(LINE_END, position):
                     position += 2
@@ -320,6 +321,17 @@ class ClientConnection(ClientLifecycle):
         if len(data) >= LARGE and self._body is body:
             self._wait_turn(body, 0.0)
         return len(data)
+
+    def _read_head(self, data: bytes, position: int, end: int) -> RequestHead:
+        """That of one that is remembered. Raises :class:`RequestRefused`."""
+        text = data[position : end + 4]
+        heads = self._host.known_heads
+        head = heads.find(text)
+        if head is None:
+            head = parse_request_head(data, position, end, self._limits)
+            heads.keep(text, head)
+        self._remember(head, text)
+        return head
 
     def _remember(self, head: RequestHead, text: bytes) -> None:
         if not head.chunked:

@@ -13,6 +13,7 @@ from typing import Protocol
 from routing.contract.trusted_proxies import TrustedProxies
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
+from routing.http.known_heads import KnownHeads
 from routing.http.limits import BodyLimits, ConnectionLimits
 from routing.http.read_turns import ReadTurns
 from routing.http.request_head import RequestHead
@@ -179,6 +180,7 @@ class ClientHost(Protocol):
     disconnects: DisconnectWatcher
     writes: WriteBatch
     turns: ReadTurns
+    known_heads: KnownHeads
     acts: Counter[str]
     """How often a connection ended at a time limit, by reason."""
     draining: bool

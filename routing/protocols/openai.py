@@ -147,7 +147,7 @@ class StreamTokenCounter:
         # What is kept of the last piece is too short for a whole "\ndata:": nothing is counted twice.
         text = self._tail + piece
         self._tail = text[-5:]
-        if self._cut or text.find(b"tokens") >= 0:
+        if self._cut or b"tokens" in text:
             self._read_usage(piece)
         self._last = piece if len(piece) >= _LONGEST_COUNT else (self._last + piece)[-_LONGEST_COUNT:]
         count = text.count(b"\ndata:")
@@ -155,14 +155,21 @@ class StreamTokenCounter:
         self._whole = text.endswith(b"\n\n")
         return count
 
-    def feed_framed(self, chunks: bytes) -> int | None:
+    def feed_framed(self, pieces: list[bytes], chunks: bytes) -> int | None:
         """As :meth:`feed`, of the data of whole chunks: that of each stands between its size's line and a
-        CRLF. ``None``: nothing was counted, for the framing has to go first."""
-        ends_of_events = chunks.count(b"\n\n\r\n")
+        CRLF. ``pieces``: of one or more of them, ``chunks``: all together. ``None``: nothing was counted, for
+        the framing has to go first."""
         # One byte is replaced in a quarter of the time in which two are counted.
         carriage_returns = len(chunks) - len(chunks.replace(b"\r", b""))
         # With the quotation mark, because that is found wanting in half the time.
-        if not self._whole or 2 * ends_of_events != carriage_returns or chunks.rfind(b'_tokens"') >= 0:
+        if not self._whole or b'_tokens"' in chunks:
+            return None
+        if carriage_returns == 2 * len(pieces):
+            # One chunk in each: only its end is to be looked at.
+            for piece in pieces:
+                if not piece.endswith(b"\n\n\r\n"):
+                    return None
+        elif carriage_returns != 2 * chunks.count(b"\n\n\r\n"):
             return None
         # Each begins and ends with events, so what was kept of the last piece serves the next one as well.
         count = chunks.count(b"\ndata:")
@@ -176,14 +183,14 @@ class StreamTokenCounter:
             prompt, tokens = (before, after) if first is None else (second, first)
             self._said = int(tokens) or self._said
             self._prompt = int(prompt)
-            self._cut = piece.find(b"tokens", -_LONGEST_COUNT) >= 0
+            self._cut = b"tokens" in piece[-_LONGEST_COUNT:]
             return
         text = self._last[-_LONGEST_COUNT:] + piece
         self._said = completion_tokens(text) or self._said
         said = _PROMPT_TOKENS.findall(text)
         if said:
             self._prompt = int(said[-1])
-        self._cut = text.find(b"tokens", -_LONGEST_COUNT) >= 0
+        self._cut = b"tokens" in text[-_LONGEST_COUNT:]
 
     def total(self) -> int:
         """What the stream itself said, else what was counted."""
@@ -206,7 +213,7 @@ class TailTokenCounter:
         self._tail = (self._tail + piece)[-2048:]
         return 0
 
-    def feed_framed(self, chunks: bytes) -> None:
+    def feed_framed(self, pieces: list[bytes], chunks: bytes) -> None:
         return None
 
     def total(self) -> int:

@@ -30,6 +30,7 @@ import msgspec
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.protocols import answer_shape
 from routing.protocols.continuation.said import DONE, data_of
+from routing.protocols.stream_messages import ErrorEvent, StartingChoice, StartingChunk, TypedEvent
 
 
 class Start(enum.Enum):
@@ -79,33 +80,9 @@ _IDLE = re.compile(
 )
 
 
-class _StartingChoice(msgspec.Struct):
-    delta: dict[str, msgspec.Raw] | None = None
-    text: msgspec.Raw = msgspec.Raw()
-    finish_reason: msgspec.Raw = msgspec.Raw()
-
-
-class _StartingChunk(msgspec.Struct):
-    choices: list[_StartingChoice] | None = None
-    error: msgspec.Raw = msgspec.Raw()
-
-
-class _TypedEvent(msgspec.Struct):
-    type: str = ""
-
-
-class _Error(msgspec.Struct):
-    type: object = None
-    code: object = None
-
-
-class _ErrorEvent(msgspec.Struct):
-    error: _Error
-
-
-_chunk = msgspec.json.Decoder(_StartingChunk).decode
-_event = msgspec.json.Decoder(_TypedEvent).decode
-_error_event = msgspec.json.Decoder(_ErrorEvent).decode
+_chunk = msgspec.json.Decoder(StartingChunk).decode
+_event = msgspec.json.Decoder(TypedEvent).decode
+_error_event = msgspec.json.Decoder(ErrorEvent).decode
 
 
 class StreamStart:
@@ -121,13 +98,12 @@ class StreamStart:
     def feed(self, piece: bytes) -> Start:
         """The next bytes, in order. What comes of an event in part is looked at when it is whole."""
         text = self._partial + piece
-        start = 0
-        for end in _EVENT_END.finditer(text):
-            data = data_of(text[start : end.end()].strip(b"\r\n"))
-            start = end.end()
+        events = _EVENT_END.split(text) if b"\r" in text else text.split(b"\n\n")
+        self._partial = events.pop()
+        for event in events:
+            data = data_of(event.strip(b"\r\n"))
             if data is not None and (found := self._of(data)) is not Start.NOTHING:
                 return found
-        self._partial = text[start:]
         return Start.NOTHING if len(self._partial) <= _MOST_BYTES else Start.CONTENT
 
     def _of(self, data: bytes) -> Start:
@@ -141,7 +117,10 @@ class StreamStart:
             return _unread(data)
         if chunk.choices is None or bytes(chunk.error) not in _EMPTY:
             return Start.CONTENT
-        return Start.CONTENT if any(map(_says_something, chunk.choices)) else Start.NOTHING
+        for choice in chunk.choices:
+            if _says_something(choice):
+                return Start.CONTENT
+        return Start.NOTHING
 
 
 def says_failure(data: bytes) -> bool:
@@ -165,12 +144,14 @@ def is_idle(piece: bytes) -> bool:
     return piece[:1] in MAY_BE_IDLE and _IDLE.match(piece) is not None
 
 
-def _says_something(choice: _StartingChoice) -> bool:
-    return (
-        bytes(choice.finish_reason) not in _EMPTY
-        or bytes(choice.text) not in _EMPTY
-        or any(name != "role" and bytes(said) not in _EMPTY for name, said in (choice.delta or {}).items())
-    )
+def _says_something(choice: StartingChoice) -> bool:
+    if bytes(choice.finish_reason) not in _EMPTY or bytes(choice.text) not in _EMPTY:
+        return True
+    if choice.delta:
+        for name, said in choice.delta.items():
+            if name != "role" and bytes(said) not in _EMPTY:
+                return True
+    return False
 
 
 def _unread(data: bytes) -> Start:

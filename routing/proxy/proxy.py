@@ -22,6 +22,7 @@ from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
 from routing.http.held_heads import HeldHeads
 from routing.http.interfaces import Client, Connection
+from routing.http.known_heads import KnownHeads
 from routing.http.limits import BodyLimits
 from routing.http.local_response import response_bytes
 from routing.http.name_resolver import NameResolver
@@ -78,6 +79,7 @@ class Proxy:
         self.disconnects = DisconnectWatcher(self._loop)
         self.writes = WriteBatch(self._loop)
         self.turns = ReadTurns(self._loop)
+        self.known_heads = KnownHeads()
         self._held_heads = HeldHeads(self._loop)
         self.queue_scheduler = QueueScheduler(self._loop)
         table.set_waker(self.queue_scheduler)
@@ -197,6 +199,7 @@ class Proxy:
         matches = self.table.matches
         if matches is not self.routes.matches:
             self.routes = RouteCache(self.via_name, matches)
+            self.known_heads.clear()
             for client in self._clients:
                 client.clear_head_cache()
 

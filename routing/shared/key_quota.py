@@ -231,7 +231,7 @@ class KeyQuota:
         if concurrency_cells is not None:
             most = limits.max_concurrency
             if most is not None:
-                taken: float = self._in_flight + 1
+                taken = float(self._in_flight + 1)
                 view = concurrency_cells.view
                 for sibling in concurrency_cells.siblings:
                     taken += view[sibling + _COUNT_FIELD]
@@ -243,7 +243,7 @@ class KeyQuota:
         if token_cells is not None and fits:
             most = limits.tokens_per_minute
             assert most is not None
-            taken = self._tokens.used_by(self._tokens.claim(0, now)) + self._reserved
+            taken = float(self._tokens.used_by(self._tokens.claim(0, now)) + self._reserved)
             view = token_cells.view
             for sibling in token_cells.siblings:
                 taken += view[sibling + _COUNT_FIELD]

@@ -129,12 +129,13 @@ class StreamingResponse:
             uncounted.clear()
             return 0
         chunks = b"".join(uncounted)
-        uncounted.clear()
         if is_read:
             self.watched.feed(decode_chunks(chunks))  # type: ignore[union-attr]
         if self._tokens is None:
+            uncounted.clear()
             return 0
-        count = self._tokens.feed_framed(chunks)
+        count = self._tokens.feed_framed(uncounted, chunks)
+        uncounted.clear()
         return self._tokens.feed(decode_chunks(chunks)) if count is None else count
 
     def tokens(self) -> int:

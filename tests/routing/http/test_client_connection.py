@@ -12,6 +12,7 @@ from routing.http.client_connection import ClientConnection
 from routing.http.disconnect_watcher import DisconnectWatcher
 from routing.http.errors import RequestRefused
 from routing.http.interfaces import Client, Connection, RequestHandler
+from routing.http.known_heads import KnownHeads
 from routing.http.limits import BodyLimits, ConnectionLimits
 from routing.http.local_response import response_bytes
 from routing.http.read_turns import ReadTurns
@@ -65,6 +66,7 @@ class Recorder:
         self.disconnects = DisconnectWatcher(loop)
         self.writes = WriteBatch(loop)
         self.turns = ReadTurns(loop)
+        self.known_heads = KnownHeads()
         self.acts: Counter[str] = Counter()
         self.draining = False
         self.heard: list[tuple[bytes, bytes, bytes]] = []

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from routing.http.client_connection import ClientConnection
+from routing.http.known_heads import KnownHeads
 from routing.http.read_turns import AT_ONCE, LARGE, ReadTurns
 from routing.http.upstream_connection import SLICE, UpstreamConnection
 from routing.http.write_batch import WriteBatch
@@ -130,6 +131,7 @@ def pool_of(released: list[object]) -> Any:
         authority=b"a",
         writes=WriteBatch(loop),
         turns=ReadTurns(loop),
+        known_heads=KnownHeads(),
         on_load_report=None,
         opened=nothing,
         closed=nothing,

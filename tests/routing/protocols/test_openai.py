@@ -149,7 +149,7 @@ def test_chunks_count_as_their_data_does(text: bytes, at: list[int], data: st.Da
     expected = 0
 
     def fed(chunks: list[bytes]) -> int:
-        count = mixed.feed_framed(b"".join(chunks))
+        count = mixed.feed_framed(chunks, b"".join(chunks))
         return mixed.feed(decode_chunks(b"".join(chunks))) if count is None else count
 
     for a, b in pairwise(places):

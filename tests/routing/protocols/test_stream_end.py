@@ -77,7 +77,11 @@ def test_an_event_that_began_before_the_tail_is_held_against_nobody() -> None:
 
 def test_it_is_seen_in_chunks_too_and_never_in_what_is_said() -> None:
     assert has_last_event(CHOICES, b"e\r\ndata: [DONE]\n\n\r\n")
+    assert has_last_event(CHOICES, b"\ndata:[DONE]\n\n")
+    assert has_last_event(CHOICES, token("[DONE]") + b"data: [DONE]")
     assert not has_last_event(CHOICES, token("\ndata: [DONE]"))
+    assert not has_last_event(CHOICES, token("[DONE]\n\n"))
+    assert has_last_event(OUTPUT, event(type="response.failed", response={}))
     assert not has_last_event(CONTENT, event(text='"type": "message_stop"'))
 
 

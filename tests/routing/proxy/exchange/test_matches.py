@@ -100,6 +100,15 @@ async def test_a_changed_match_holds_for_open_connections(rig: Rig) -> None:
         assert said_by(await client.ask(each)) == b"b1"
 
 
+async def test_a_changed_match_holds_for_heads_that_came_on_other_connections(rig: Rig) -> None:
+    some = await matched_fleets(rig)
+    request = to(b"big.test", b"GET /metrics")
+    assert said_by(await (await rig.client()).ask(request)) == b"b1"
+    assert said_by(await (await rig.client()).ask(request)) == b"b1"
+    rig.fleet(some.big, name="big", protocol="openai", default=False, match=(Match(host="other.test"),))
+    assert said_by(await (await rig.client()).ask(request)) == b"t1"
+
+
 async def test_a_match_of_a_fleet_that_is_not_here_yet(rig: Rig) -> None:
     """Never the default fleet instead."""
     await fleets(rig)
