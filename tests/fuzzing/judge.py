@@ -27,8 +27,13 @@ HOP = frozenset(
 REQUEST_FRAMING = frozenset((b"content-length", b"host", b"expect"))
 READ_BY_PROXY = frozenset((b"x-switchyard-fleet", b"x-switchyard-replica", b"x-switchyard-work"))
 WRITTEN_BY_PROXY = (b"x-forwarded-for", b"x-forwarded-proto", b"x-request-id", b"via", b"traceparent")
-MADE_UP = re.compile(rb"(?:x-forwarded(?:-.*)?|forwarded|x-real-ip|true-client-ip)\Z")
-"""What a client says about itself."""
+MADE_UP = re.compile(
+    rb"(?:x-forwarded(?:-.*)?|forwarded|(?:(?:true|proxy|wl-proxy|fastly)-)?client-ip|cf-connecting-ip(?:v6)?"
+    rb"|x-(?:real|client|cluster-client|true-client|originating|remote|appengine-user)-ip|x-remote-addr"
+    rb"|x-azure-(?:clientip|socketip)|x-envoy-(?:external-address|original-path|original-host)"
+    rb"|x-original-(?:url|host|forwarded-for)|x-rewrite-url|x-http-method(?:-override)?|x-method-override)\Z"
+)
+"""What a client says about itself, or about another target than the one it asks for."""
 RESPONSE_DROPPED = HOP | {
     *(b"content-length", b"x-request-id", b"x-switchyard-replica"),
     *(b"x-switchyard-retries", b"x-switchyard-retry-reason"),
