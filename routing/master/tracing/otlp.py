@@ -3,7 +3,9 @@
 import logging
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
+import requests
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace.export import SpanExportResult
@@ -14,8 +16,8 @@ from routing.master.tracing.spans import SpanMaker, resource_of
 
 log = logging.getLogger(__name__)
 
-_LIBRARY = "opentelemetry"
-"""Name of its logger."""
+_MOST_WORDS = 300
+"""Characters."""
 
 
 class OtlpExporter:
@@ -23,16 +25,16 @@ class OtlpExporter:
 
     def __init__(self, settings: ExportSettings, proxy: str, random: Random) -> None:
         """``proxy``: the proxy's name."""
-        self._said = _LastWords()
-        logger = logging.getLogger(_LIBRARY)
-        logger.propagate = False
-        logger.handlers = [self._said]
+        # It says of each batch what is said here once.
+        logging.getLogger(OTLPSpanExporter.__module__).disabled = True
+        self._session = _Session()
         self._maker = SpanMaker(resource_of(settings.service, proxy, settings.resource), random)
         self._exporter = OTLPSpanExporter(
             settings.endpoint,
             certificate_file=settings.certificate,
             client_key_file=settings.client_key,
             client_certificate_file=settings.client_certificate,
+            session=self._session,
             headers=settings.headers,
             timeout=settings.timeout_s,
             compression=Compression.Gzip if settings.compressed else Compression.NoCompression,
@@ -49,17 +51,35 @@ class OtlpExporter:
             # A thread that ended would end the export for good.
             log.exception("a batch of traces could not be exported")
             return f"{type(problem).__name__}: {problem}"
-        return "" if result is SpanExportResult.SUCCESS else self._said.words
+        return "" if result is SpanExportResult.SUCCESS else self._session.problem
 
     def shutdown(self) -> None:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-class _LastWords(logging.Handler):
-    """Keeps the last message of the library, which says in its log alone why a batch was not taken."""
+class _Session(requests.Session):
+    """Keeps why a post was not taken, which the library says in its log alone, and not always."""
 
-    words = "it was not taken"
+    problem = ""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno >= logging.WARNING:
-            self.words = record.getMessage()
+    def request(self, *arguments: Any, **options: Any) -> requests.Response:
+        try:
+            response = super().request(*arguments, **options)
+        except requests.RequestException as problem:
+            self.problem = _in_words(problem)
+            raise
+        if not response.ok:
+            self.problem = f"it answers {response.status_code}"
+        return response
+
+
+def _in_words(problem: requests.RequestException) -> str:
+    """What the system says, if that was asked: the rest is about classes of the library."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(problem, requests.Timeout):
+        return "it does not answer in time"
+    return str(problem)[:_MOST_WORDS]

@@ -50,16 +50,13 @@ class Sampler:
 class TokenBucket:
     """So many a second; after a quiet time twice as many at once."""
 
-    __slots__ = ("_at", "_left", "_per_s")
+    __slots__ = ("_at", "_left", "_most", "_per_s")
 
     def __init__(self, per_s: float, now: float) -> None:
         self._per_s = per_s
+        self._most = max(2 * per_s, 1.0) if per_s else 0.0
         self._left = self._most
         self._at = now
-
-    @property
-    def _most(self) -> float:
-        return max(2 * self._per_s, 1.0)
 
     def take(self, now: float) -> bool:
         """Whether there is one."""

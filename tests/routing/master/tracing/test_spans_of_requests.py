@@ -19,7 +19,8 @@ from tests.routing.master.tracing.model_server import (
 )
 
 Start = Callable[..., Proxy]
-ONE_SLOT = {"strategy": "round_robin", "slow_start_s": 0, "max_concurrency": 1}
+ROUND = {"strategy": "round_robin", "slow_start_s": 0}
+ONE_SLOT = {**ROUND, "max_concurrency": 1}
 
 
 def by_kind(spans: list[Span], kind: str) -> list[Span]:
@@ -168,9 +169,7 @@ def test_a_client_that_leaves(receiver: Receiver, servers: list[ModelServer], tr
 
 
 def test_a_lost_replica(receiver: Receiver, servers: list[ModelServer], traced: Start) -> None:
-    proxy = traced(
-        policy={"strategy": "round_robin", "slow_start_s": 0, "ejection": {"consecutive_failures": 99}}
-    )
+    proxy = traced(policy={**ROUND, "ejection": {"consecutive_failures": 99}})
     servers[0].stop()
     for _ in range(2):
         assert ask(proxy)[0] == 200
