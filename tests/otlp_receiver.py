@@ -46,6 +46,8 @@ class Receiver:
         self.status = 200
         self.body = ExportTraceServiceResponse().SerializeToString()
         self.headers: dict[str, str] = {}
+        self.first: list[int] = []
+        """Statuses of its next answers, before that."""
         self.spans: list[Span] = []
         self.raw = b""
         """All that came, uncompressed."""
@@ -63,9 +65,10 @@ class Receiver:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
                 receiver.posts.append({**dict(self.headers.items()), "path": self.path})
                 receiver.held.wait()
-                if receiver.status == 200:
+                status = receiver.first.pop(0) if receiver.first else receiver.status
+                if status == 200:
                     receiver.take(gzip.decompress(data) if self.headers["Content-Encoding"] else data)
-                self.send_response(receiver.status)
+                self.send_response(status)
                 for name, value in {**receiver.headers, "Content-Length": str(len(receiver.body))}.items():
                     self.send_header(name, value)
                 self.end_headers()

@@ -4,14 +4,14 @@ from typing import Any, Literal, NamedTuple
 
 from routing.master.admin.exposition import Exposition
 
-State = Literal["waiting", "up", "failing"]
+ExportState = Literal["waiting", "up", "failing"]
 
 
 class ExportStatus(NamedTuple):
     """Of one proxy. Counts are of spans but for ``over_limit``, which is of traces."""
 
     endpoint: str
-    state: State
+    state: ExportState
     """``waiting``: nothing was posted yet; ``up``, ``failing``: as the last batch was."""
     problem: str
     """Why it is failing."""

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from routing.ipc.control_channel import TracesFinished
-from routing.master.admin.export_status import ExportStatus, State
+from routing.master.admin.export_status import ExportState, ExportStatus
 from routing.master.export_settings import ExportSettings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class TraceExporter:
         self._waiting_spans = self._waiting_bytes = 0
         self._exported = self._over_limit = 0
         self._dropped = {"worker": 0, "queue": 0, "receiver": 0, "end": 0}
-        self._state: State = "waiting"
+        self._state: ExportState = "waiting"
         self._problem = ""
         self._since = monotonic()
         self._wake = threading.Event()
@@ -132,7 +132,7 @@ class TraceExporter:
 
     def _note(self, problem: str) -> None:
         """``problem``: why the last batch was not taken; empty: it was."""
-        state: State = "failing" if problem else "up"
+        state: ExportState = "failing" if problem else "up"
         with self._lock:
             was, self._problem = self._state, problem
             if state == was:

@@ -14,12 +14,12 @@ class _Named(msgspec.Struct):
     model: str = ""
 
 
-class _Answer(_Named):
+class _NamedAnswer(_Named):
     message: _Named = msgspec.field(default_factory=_Named)
     """The first event of Anthropic's streams has it in here."""
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = msgspec.json.Decoder(_NamedAnswer).decode
 
 
 def model_of(data: bytes) -> str:

@@ -89,7 +89,11 @@ def test_samplers(sampler: str, argument: str, ratio: float, follows_parent: boo
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", "http or https URL of a receiver, such as"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://:4318", "http or https URL"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:99999", "http or https URL"),
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:p@a", "no user or password: set OTEL_EXPORTER_OTLP_HEADERS"),
+        (
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "http://u:p@a",
+            "password: set OTEL_EXPORTER_OTLP_HEADERS",
+        ),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://a/?x=1", "no query"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf"),
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "gzip, none"),
@@ -123,7 +127,7 @@ def test_flags_that_go_with_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert found.traces is not None
     assert found.traces.sampling.traces_per_s == 7.0
     assert found.trace_sample_percent == 1.0
-    with pytest.raises(BadOptions, match="--trace-sample .* set OTEL_TRACES_SAMPLER"):
+    with pytest.raises(BadOptions, match=r"--trace-sample .* set OTEL_TRACES_SAMPLER"):
         parse(["--fleets", "f", "--trace-sample", "5"])
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere")
     with pytest.raises(BadOptions, match="OTEL_EXPORTER_OTLP_ENDPOINT"):
