@@ -8,8 +8,9 @@ ask. Source: https://www.w3.org/TR/trace-context/.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
+from math import log1p
 from random import Random
 from struct import Struct
 
@@ -20,6 +21,9 @@ TRACEPARENT = re.compile(
 """Behind the flags only versions later than 00 may have more."""
 
 _BEGIN = b"\r\ntraceparent: 00-"
+_SAMPLED, _NOT_SAMPLED = b"-01", b"-00"
+SAMPLED_END = b"1"
+"""How a field ends that was begun here, for a trace that is recorded."""
 ALL = 100.0
 _DRAWN = 512
 _PARTS = Struct("32s16s")
@@ -43,11 +47,19 @@ def _drawn(sampled_percent: float) -> Iterator[bytes]:
     return map(b"".join, zip(repeat(_BEGIN), ids, repeat(b"-"), parents, flags, strict=False))
 
 
-def _flags(sampled_percent: float) -> Iterator[bytes]:
+def _flags(sampled_percent: float) -> Iterable[bytes]:
+    """Where few are sampled, the gaps between these are drawn (geometric distribution), so that the others
+    cost nothing."""
     if sampled_percent >= ALL:
-        return repeat(b"-01")
-    random = Random().random
-    return (b"-01" if random() * ALL < sampled_percent else b"-00" for _ in range(_DRAWN))
+        return repeat(_SAMPLED)
+    flags = [_NOT_SAMPLED] * _DRAWN
+    if sampled_percent > 0.0:
+        random, scale = Random().random, log1p(-sampled_percent / ALL)
+        at = int(log1p(-random()) / scale)
+        while at < _DRAWN:
+            flags[at] = _SAMPLED
+            at += 1 + int(log1p(-random()) / scale)
+    return flags
 
 
 def trace_id(of_client: bytes | None, begun: bytes) -> bytes:
@@ -70,11 +82,6 @@ def parent_id(of_client: bytes) -> bytes:
 def is_sampled(of_client: bytes) -> bool:
     """Whether the caller records the trace of this valid ``traceparent``."""
     return int(of_client[53:55], 16) & 1 == 1
-
-
-def begun_as_sampled(begun: bytes) -> bool:
-    """The same of a field that was begun here; not where none was."""
-    return begun.endswith(b"1")
 
 
 def not_sampled(begun: bytes) -> bytes:

@@ -27,20 +27,19 @@ class Sampler:
         self._asked = TokenBucket(settings.traces_per_s, now)
         self.over_limit = 0
 
-    def records(self, of_client: bytes | None, is_begun_as_sampled: bool, now: float) -> bool:
-        """Whether a request is recorded. ``of_client``: its valid ``traceparent``."""
-        if of_client is None:
-            if not is_begun_as_sampled:
-                return False
-            bucket = self._begun
+    def records_begun(self, now: float) -> bool:
+        """Whether a trace is recorded that begins here, and was drawn for it."""
+        return self._take(self._begun, now)
+
+    def records_asked(self, of_client: bytes, now: float) -> bool:
+        """Whether a client's is. ``of_client``: its valid ``traceparent``."""
+        if self._follows_parent:
+            is_wanted = is_sampled(of_client)
         else:
-            if self._follows_parent:
-                is_wanted = is_sampled(of_client)
-            else:
-                is_wanted = int(trace_id(of_client, b"")[16:], 16) < self._below
-            if not is_wanted:
-                return False
-            bucket = self._asked
+            is_wanted = int(trace_id(of_client, b"")[16:], 16) < self._below
+        return is_wanted and self._take(self._asked, now)
+
+    def _take(self, bucket: TokenBucket, now: float) -> bool:
         if bucket.take(now):
             return True
         self.over_limit += 1

@@ -15,7 +15,7 @@ from typing import TypeVar
 from routing.contract.tracing import TracingSettings
 from routing.http.interfaces import Client
 from routing.http.request_head import RequestHead
-from routing.http.trace_context import begun_as_sampled, not_sampled, parent_id, span_id_begun, trace_id
+from routing.http.trace_context import SAMPLED_END, not_sampled, parent_id, span_id_begun, trace_id
 from routing.ipc.finished_traces import TraceBuffer
 from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.state import ExchangeState
@@ -51,14 +51,11 @@ def traced(
     of_client = head.trace
     if of_client is None:
         exchange = make(proxy, client, head)
-        begun = exchange.trace
-        if begun_as_sampled(begun):
-            if tracer.sampler.records(None, True, exchange.started):
-                _record(exchange, tracer, trace_id(None, begun), span_id_begun(begun), b"")
-            else:
-                exchange.continue_trace(not_sampled(begun))
+        # The usual request ends here, and costs little more than without a tracer.
+        if exchange.trace.endswith(SAMPLED_END):
+            _begin(exchange, tracer)
         return exchange
-    if not tracer.sampler.records(of_client, False, monotonic()):
+    if not tracer.sampler.records_asked(of_client, monotonic()):
         return make(proxy, client, head)
     # The head is cached for equal heads of the connection, which may not be sampled.
     head = head.copy()
@@ -66,6 +63,15 @@ def traced(
     exchange = make(proxy, client, head)
     _record(exchange, tracer, trace_id(of_client, b""), tracer.new_span_id(), parent_id(of_client))
     return exchange
+
+
+def _begin(exchange: ExchangeState, tracer: Tracer) -> None:
+    """A trace begins here that is to be recorded."""
+    begun = exchange.trace
+    if tracer.sampler.records_begun(exchange.started):
+        _record(exchange, tracer, trace_id(None, begun), span_id_begun(begun), b"")
+    else:
+        exchange.continue_trace(not_sampled(begun))
 
 
 def _record(exchange: ExchangeState, tracer: Tracer, trace: bytes, span: bytes, parent: bytes) -> None:

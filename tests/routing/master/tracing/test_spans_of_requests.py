@@ -238,3 +238,41 @@ def test_nothing_of_prompt_answer_or_key_is_exported(
     receiver.trace(7)
     for word in (SECRET.encode(), b"topsecret", secret.encode()):
         assert word not in receiver.raw
+
+
+def test_a_second_replica(receiver: Receiver, servers: list[ModelServer], traced: Start) -> None:
+    """Both get the request with the span of their own attempt."""
+    limits = {"first_token_limit_s": 0.3, "retries": {"budget_percent": 100}}
+    proxy = traced(policy={**ROUND, **limits})
+    for server in servers:
+        server.streams = True
+    servers[0].held.clear()
+    until(lambda: ask(proxy, stream=True)[0] == 200 and servers[0].served, "one server hangs")
+    beaten = until(
+        lambda: [one for one in receiver.spans if one.attributes.get("switchyard.outcome") == "beaten"],
+        "an attempt is beaten",
+    )[0]
+    request, first, second = receiver.trace(3, beaten.trace_id)
+    assert not request.failed
+    assert first == beaten
+    assert not first.failed
+    assert second.attributes["switchyard.outcome"] == "success"
+    assert second.attributes["http.response.status_code"] == 200
+    assert second.attributes["switchyard.retry_reason"] == "first_token_limit"
+    assert first.began_ns < second.began_ns < first.ended_ns
+    seen = [server.heads[-1]["traceparent"] for server in servers]
+    assert seen == [f"00-{request.trace_id}-{one.span_id}-01" for one in (first, second)]
+
+
+def test_beside_an_access_log(
+    tmp_path: Path, receiver: Receiver, servers: list[ModelServer], traced: Start
+) -> None:
+    log = tmp_path / "access"
+    proxy = traced("--access-log", str(log), "--log-format", "json")
+    assert ask(proxy)[0] == 200
+    request, _ = receiver.trace(2)
+    line = json.loads(until(log.read_text, "a line"))
+    assert line["trace_id"] == request.trace_id
+    assert line["request_id"] == request.attributes["switchyard.request_id"]
+    assert (line["status"], line["retries"]) == (200, 0)
+    assert line["replica"] == next(server.name for server in servers if server.served)
