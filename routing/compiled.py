@@ -56,6 +56,7 @@ MODULES = (
     "routing.proxy.exchange.token_measures",
     "routing.proxy.exchange.upstream_exchange",
     "routing.proxy.exchange.upstream_request",
+    "routing.proxy.tracing.tracer",
     "routing.proxy.upstream_endpoint",
     "routing.shared.fleet_totals",
 )
