@@ -72,6 +72,7 @@ MODULES = (
     "routing.proxy.limits.connection_limit",
     "routing.proxy.limits.held_bytes",
     "routing.proxy.limits.unread_responses",
+    "routing.proxy.tracing.tracer",
     "routing.proxy.upstream_endpoint",
     "routing.shared.fleet_totals",
     "routing.shared.key_quota",

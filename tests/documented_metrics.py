@@ -50,6 +50,7 @@ def of_proxy() -> list[Row]:
     from routing.contract.telemetry import FleetCounters, KeyCounters, ReplicaCounters, WorkerReport
     from routing.master.admin.aggregate import RetiredCounters
     from routing.master.admin.certificate_status import CertificateStatus
+    from routing.master.admin.export_status import ExportStatus
     from routing.master.admin.kv_event_status import KvEventStatus
     from routing.master.admin.metrics import WorkerStatus, render
 
@@ -76,6 +77,7 @@ def of_proxy() -> list[Row]:
             certificate,
             [device],
             kv_events=[KvEventStatus("echo", "a", "heard", "", 0.5, 16, 60.0, 1, 0)],
+            traces=ExportStatus("http://127.0.0.1:4318/v1/traces", "up", "", 1.0, 1, 1, {"queue": 1}, 1),
         ).decode()
     )
 

@@ -100,10 +100,9 @@ class HeadTemplate:
                         return None
                     head.work = float(value)
                 else:
-                    trace = TRACEPARENT.match(value)
-                    if trace is None:
+                    if TRACEPARENT.match(value) is None:
                         return None
-                    head.trace = trace[1]
+                    head.trace = value
             elif _TEXT_VALUE.match(value) is None:
                 return None
             elif kind != _TEXT:

@@ -99,7 +99,7 @@ def read_hop_by_hop_headers(head: RequestHead, fields: bytes, has_host: bool) ->
             and head.trace is None
             and (trace := TRACEPARENT.match(fields[match.start(2) : end].rstrip(b" \t")))
         ):
-            head.trace = trace[1]
+            head.trace = trace[0]
             continue
         elif not (name in _DROPPED or (name == b"connection" and value in _KEEP_ALIVE)):
             if rare is None:

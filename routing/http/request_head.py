@@ -63,7 +63,7 @@ class RequestHead:
         self.key: bytes | None = None
         """The client key that it presents (the first one). Whatever field held one is not in ``fields``."""
         self.trace: bytes | None = None
-        """The id in ``traceparent``; ``None``: no trace has begun."""
+        """Value of a valid ``traceparent``; ``None``: no trace has begun."""
         self.time_limit_s = 0.0
         """Set by the client for the whole of this request (``X-Request-Timeout-Ms``); 0: none."""
         self.work: float | None = None

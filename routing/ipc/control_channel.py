@@ -12,6 +12,7 @@ from routing.contract.body_settings import BodySettings
 from routing.contract.log_format import Format
 from routing.contract.snapshot_chunks import EncodedSnapshot
 from routing.contract.table import FleetSnapshot, Manifest
+from routing.contract.tracing import TracingSettings
 from routing.ipc.framed_channel import FramedChannel
 from routing.shared.sticky_ids import ReplicaRef
 from routing.tls.certificate import Certificate
@@ -66,6 +67,8 @@ class WorkerBootstrap(msgspec.Struct, frozen=True, tag="start", kw_only=True):
     """Inherited descriptor of the prefix memory; ``None``: the master has none."""
     totals_fd: int | None = None
     """Inherited descriptor of the block of totals; ``None``: the master has none."""
+    tracing: TracingSettings | None = None
+    """Record requests as traces; ``None``: nobody exports them."""
 
 
 class Tables(msgspec.Struct, frozen=True, tag="tables", kw_only=True):
@@ -168,6 +171,19 @@ class TelemetryReport(msgspec.Struct, frozen=True, tag="reported", kw_only=True)
     report: bytes
 
 
+class TracesFinished(msgspec.Struct, frozen=True, tag="traces", kw_only=True):
+    """Worker → master, a few times a second where traces are exported."""
+
+    traces: bytes
+    """As of :mod:`routing.ipc.finished_traces`."""
+    spans: int
+    """How many are in there."""
+    dropped: int
+    """Spans that the worker had no room for, since it last sent some."""
+    over_limit: int
+    """Traces that were not recorded because there were too many, likewise."""
+
+
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
     """One replica as one worker sees it."""
 
@@ -233,6 +249,7 @@ _Other = (
     | Serving
     | Applied
     | TelemetryReport
+    | TracesFinished
     | ReplicaStates
     | StickyLearned
     | StickyCorrection

@@ -41,6 +41,11 @@ class FramedChannel(asyncio.Protocol, ABC, Generic[M]):
         body = _encoder.encode(message)
         self._transport.write(_LENGTH.pack(len(body)) + body)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """That the other side has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()

@@ -42,12 +42,14 @@ from routing.ipc.control_channel import (
     StickyCorrection,
     StopAccepting,
     Tables,
+    TracesFinished,
     quiet_time_s,
 )
 from routing.master import orphaned_workers, own_ports
 from routing.master.admin.admin_server import AdminServer
 from routing.master.admin.aggregate import RetiredCounters
 from routing.master.admin.emergency_drain import EmergencyDrains
+from routing.master.admin.export_status import ExportStatus
 from routing.master.admin.metrics import WorkerStatus
 from routing.master.admin.restart_status import LeavingWorker
 from routing.master.certificate_watcher import CertificateWatcher
@@ -60,6 +62,7 @@ from routing.master.rolling_restart import RollingRestart
 from routing.master.standalone.fleet_file_watcher import FleetFileWatcher
 from routing.master.supervised_worker import SupervisedWorker
 from routing.master.table_cache import TableCache
+from routing.master.tracing.trace_exporter import TraceExporter
 from routing.master.upgrade import sd_notify
 from routing.master.upgrade.handover import Handover
 from routing.master.upgrade.handover_messages import HandoverState
@@ -81,6 +84,8 @@ HELD_S = 5.0
 """A master that was held so long (stopped, frozen, starved of CPU) judges no worker by its silence then."""
 LATE_ORPHANS_AFTER_S = (2.0, 10.0)
 """When to look again for workers of a master that was killed: one may have been busy when this one began."""
+LAST_TRACES_S = 3.0
+"""How long the last traces may take to be exported, once all workers have ended."""
 EXIT_ABANDONED = 75
 """Exit status (EX_TEMPFAIL) of a master that leaves its workers to the next one."""
 KILLED_BY_SIGNAL = 128
@@ -112,6 +117,7 @@ class Master:
         self.prefixes = prefixes or PrefixMemory.create()
         """Which prompts replicas were sent: the workers' shared memory."""
         self.kv_events = KvEventListener(self.prefixes, self.table, self._answers_by_replica)
+        self._traces = None if options.traces is None else TraceExporter(options.traces, options.name)
         self._limits_shared = LimitsShared(position=0, count=1)
         self._standalone = standalone
         self._orphaned = OrphanedWorkers() if orphaned is None else orphaned
@@ -179,6 +185,10 @@ class Master:
     def find_sticky(self, name: str) -> ReplicaRef | None:
         return self.sticky_ids.find(name, time.monotonic())
 
+    def on_traces(self, traces: TracesFinished) -> None:
+        if self._traces is not None:
+            self._traces.add(traces)
+
     def on_exit(self, report: WorkerReport | None) -> None:
         if report is not None:
             self.totals.retire(report)
@@ -192,6 +202,10 @@ class Master:
         """Workers that have been replaced and have not ended."""
         old = [(worker.index, worker.leaving) for worker in self.supervised if worker.leaving is not None]
         return [LeavingWorker(index, process.pid, process.report) for index, process in old]
+
+    def trace_export(self) -> ExportStatus | None:
+        """``None``: traces are not exported."""
+        return None if self._traces is None else self._traces.status()
 
     def why_not_ready(self) -> str | None:
         """Why the proxy should get no traffic, in words."""
@@ -300,6 +314,8 @@ class Master:
             self._close_listeners()
             if self._admin_server is not None:
                 await self._admin_server.finish()
+            if self._traces is not None:
+                await asyncio.to_thread(self._traces.close, 0.0 if self._forced.is_set() else LAST_TRACES_S)
         return await self._handover.wait_for_successor(status)
 
     def _warn(self, address: BindAddress) -> None:

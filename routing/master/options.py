@@ -16,7 +16,10 @@ from routing.contract.address_rules import AddressRules
 from routing.contract.body_settings import BodySettings
 from routing.contract.log_format import FORMATS, Format, default_format
 from routing.contract.names import SLUG_RULE, is_slug
+from routing.contract.tracing import TracingSettings
 from routing.ipc import access_log, descriptors
+from routing.master import export_settings
+from routing.master.export_settings import ExportSettings
 from routing.master.listeners import BindAddress
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -50,6 +53,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A path, made absolute, or ``-`` for standard output; ``None``: none."""
     trace_sample_percent: float | None = 100.0
     """Share of sampled traces, of those that the proxy begins; ``None``: it begins none."""
+    traces: ExportSettings | None = None
+    """Where traces are exported to; ``None``: they are not recorded."""
     tls_certificate: Path | None = None
     """The listener uses TLS with this certificate; ``None``: plain HTTP."""
     tls_key: Path | None = None
@@ -93,6 +98,11 @@ def parse(arguments: Sequence[str]) -> Options:
         raise BadOptions("--min-drain-seconds must not be longer than --drain-seconds")
     if not given.name or "/" in given.name or len(given.name) > 100:
         raise BadOptions("--name must have 1 to 100 characters and no '/'")
+    traces = _traces(given.traces_per_second)
+    if traces is not None and "trace_sample" in given:
+        words = "--trace-sample is for a proxy that exports no traces: set OTEL_TRACES_SAMPLER instead"
+        raise BadOptions(words)
+    sample = getattr(given, "trace_sample", 100.0) if traces is None else 100 * traces.sampling.ratio
     return Options(
         redis_url=None if given.redis is None else _redis_url(given.redis),
         fleets_file=given.fleets,
@@ -108,7 +118,8 @@ def parse(arguments: Sequence[str]) -> Options:
         log_level=given.log_level,
         log_format=given.log_format or _format_of_environment(),
         access_log=_access_log(given.access_log),
-        trace_sample_percent=given.trace_sample,
+        trace_sample_percent=sample,
+        traces=traces,
         tls_certificate=given.tls_certificate,
         tls_key=given.tls_key,
         max_connections=given.max_connections,
@@ -182,8 +193,15 @@ def _parser() -> argparse.ArgumentParser:
         "--trace-sample",
         metavar="PERCENT|none",
         type=_percent,
-        default=100.0,
-        help="of the traces begun here",
+        default=argparse.SUPPRESS,
+        help="of the traces begun here (default: 100)",
+    )
+    add(
+        "--traces-per-second",
+        metavar="N",
+        type=_traces_per_s,
+        default=TracingSettings().traces_per_s,
+        help="of each worker, where OTEL_EXPORTER_OTLP_ENDPOINT exports them",
     )
     add("--log-format", choices=FORMATS, help="default: SWITCHYARD_LOG_FORMAT, else text on a terminal")
     add("--access-log", metavar="PATH|-", help="a line for each request; - is standard output (default: off)")
@@ -263,6 +281,18 @@ def _seconds_above_0(text: str) -> float:
 
 def _percent(text: str) -> float | None:
     return None if text == "none" else _from_zero(text, 100.0, "a percentage from 0 to 100, or none")
+
+
+def _traces_per_s(text: str) -> float:
+    return _from_zero(text, 10_000.0, "a number from 0 to 10000")
+
+
+def _traces(traces_per_s: float) -> ExportSettings | None:
+    """From OpenTelemetry's variables of the environment."""
+    try:
+        return export_settings.from_environment(os.environ, traces_per_s)
+    except ValueError as problem:
+        raise BadOptions(str(problem)) from problem
 
 
 def _format_of_environment() -> Format:

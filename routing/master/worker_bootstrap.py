@@ -48,6 +48,7 @@ def bootstrap(
         trusted_proxies=options.trusted_proxies,
         proxy_protocol=options.proxy_protocol,
         via_name=VIA_NAME,
+        tracing=None if options.traces is None else options.traces.sampling,
         prefixes_fd=prefixes_fd,
         totals_fd=totals_fd,
     )

@@ -26,6 +26,7 @@ from routing.ipc.control_channel import (
     StopAccepting,
     Tables,
     TelemetryReport,
+    TracesFinished,
 )
 from routing.ipc.pending_requests import PendingRequests
 from routing.shared.prefix_memory import PrefixMemory
@@ -66,6 +67,9 @@ class WorkerOwner(Protocol):
 
     def find_sticky(self, name: str) -> ReplicaRef | None:
         """The replica that stores it, if any worker has learned that."""
+
+    def on_traces(self, traces: TracesFinished) -> None:
+        """A worker has recorded these."""
 
     def on_exit(self, report: WorkerReport | None) -> None:
         """A worker has ended. ``report``: its last one."""
@@ -212,6 +216,8 @@ class WorkerProcess:
             case TelemetryReport():
                 self._report = message.report
                 self._reported_at = self._heard_at
+            case TracesFinished():
+                self._owner.on_traces(message)
             case Applied():
                 self.manifest = message.manifest
             case Tables():

@@ -48,6 +48,7 @@ from routing.proxy.continuation_trials import ContinuationTrials
 from routing.proxy.exchange.access_record import logged
 from routing.proxy.exchange.authenticated_exchange import AuthenticatedExchange
 from routing.proxy.exchange.exchange import Exchange
+from routing.proxy.exchange.exchange_context import ExchangeContext
 from routing.proxy.exchange.model_list import ALLOW
 from routing.proxy.exchange.response_headers import replica_fields
 from routing.proxy.exchange.route import RouteCache
@@ -61,6 +62,7 @@ from routing.proxy.limits.unread_responses import UnreadResponses
 from routing.proxy.queue_scheduler import QueueScheduler
 from routing.proxy.settings import ProxySettings
 from routing.proxy.stream_mover import StreamMover
+from routing.proxy.tracing.tracer import Tracer, traced
 from routing.proxy.upstream_endpoint import UpstreamEndpoint
 from routing.shared.key_quotas import KeyQuotas
 from routing.tls.context_cache import TlsContextCache
@@ -105,6 +107,7 @@ class Proxy:
         """Whether requests without a known key are served."""
         self.where_keys_are_made = ""
         self._access_log: AccessLog | None = None
+        self._tracer: Tracer | None = None
         self._clients: set[Client] = set()
         self.rechecks = Rechecks(self._loop, self._clients)
         """Of requests in flight, whose key may have been revoked, or whose path may be exposed no more."""
@@ -211,16 +214,23 @@ class Proxy:
         self.keys = ClientKeys(self.table.manifest, self.key_quotas)
         self.keys_optional = not (self._keys_required or self.keys.required)
         kind = Exchange if self.keys_optional and not self.keys else AuthenticatedExchange
-        if self._access_log is None:
-            self.exchange = partial(kind, self)
-        else:
-            self.exchange = partial(logged, kind, self._access_log, self)
+        make: Callable[[ExchangeContext, Client, RequestHead], Exchange] = kind
+        if self._access_log is not None:
+            make = partial(logged, kind, self._access_log)
+        if self._tracer is not None:
+            make = partial(traced, make, self._tracer)
+        self.exchange = partial(make, self)
         if before and before != hashes:
             self.rechecks.begin()
 
     def log_to(self, access_log: AccessLog) -> None:
         """From now on every request is logged there."""
         self._access_log = access_log
+        self._follow_keys()
+
+    def trace_to(self, tracer: Tracer) -> None:
+        """From now on requests that it samples are recorded."""
+        self._tracer = tracer
         self._follow_keys()
 
     def limit_bodies(self, bodies: BodySettings) -> None:

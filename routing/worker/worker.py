@@ -50,6 +50,7 @@ from routing.ipc.control_channel import (
     quiet_time_s,
 )
 from routing.proxy import Proxy
+from routing.proxy.tracing.tracer import Tracer
 from routing.shared.prefix_memory import PrefixMemory
 from routing.shared.shm_counters import SharedCounters
 from routing.shared.totals_block import TotalsBlock
@@ -64,6 +65,7 @@ from routing.worker.config.sticky_lookup import StickyLookup
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.orphan import Orphan
 from routing.worker.overload_monitor import OverloadMonitor
+from routing.worker.trace_sender import TraceSender
 
 if TYPE_CHECKING:
     from routing.worker.config.control_plane_client import ControlPlaneClient
@@ -108,6 +110,7 @@ class Worker:
         self._reporter: Reporter | None = None
         self._standalone = True
         self._control_plane: ControlPlaneClient | None = None
+        self._traces: TraceSender | None = None
 
     async def run(self, control: socket.socket) -> None:
         """Serve until the master says to stop. When the master is killed, see :meth:`_outlive_master`."""
@@ -119,6 +122,7 @@ class Worker:
         start = self._started.result()
         logs.configure(start.log_level, f"worker/{start.index}", start.log_format)
         access_log = self._log_access(start)
+        self._record_traces(start)
         self._proxy.begin_traces(start.trace_sample_percent)
         self._proxy.be_called(start.via_name)
         self._proxy.stand_behind(TrustedProxies(start.trusted_proxies), start.proxy_protocol)
@@ -134,6 +138,8 @@ class Worker:
             task.cancel()
         for task in done:
             task.result()
+        if self._traces is not None:
+            await self._traces.finish()
         if life in done:
             await self._deregister()
         if access_log is not None:
@@ -147,6 +153,12 @@ class Worker:
         self._proxy.log_to(access_log)
         return access_log
 
+    def _record_traces(self, start: WorkerBootstrap) -> None:
+        if start.tracing is not None:
+            tracer = Tracer(start.tracing, self._rng)
+            self._proxy.trace_to(tracer)
+            self._traces = TraceSender(tracer, self._channel)
+
     def _begin(self, start: WorkerBootstrap) -> list[asyncio.Task[Any]]:
         """Start the overload monitor, the reporter and, with a control plane, the connection to it."""
         loop = asyncio.get_running_loop()
@@ -158,6 +170,8 @@ class Worker:
         self._reporter.draining = self._draining
         works = (self._reporter.run(), overload.run(self._acceptor))
         tasks: list[asyncio.Task[Any]] = [loop.create_task(work) for work in works]
+        if self._traces is not None:
+            tasks.append(loop.create_task(self._traces.run()))
         if start.redis_url is not None:
             self._standalone = False
             tasks.append(loop.create_task(self._follow_redis(start.redis_url, worker)))

@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.instructions [--rounds 3] [--requests 16000] [--events 64000] [--heads ids]
         [--key] [--models served] [--slots 1000] [--strategy NAME] [--answers vllm] [--apart]
+        [--traces RATIO]
     python -m tests.benchmarks.instructions --streams 400 [--answers vllm]
     python -m tests.benchmarks.instructions --picks [--strategies A,B]
 
@@ -81,6 +82,8 @@ asyncio.sleep = lambda delay, result=None: pause(50 * delay, result)
 try:
     from routing.http import held_heads
     held_heads.HOLD_S *= 50
+    from routing.ipc import finished_traces
+    finished_traces.MAX_WAITING_SPANS *= 50
 except ImportError:
     pass
 module = sys.argv[2]
@@ -93,10 +96,16 @@ os._exit(0)
 """
 """Given ``-m MODULE …``: runs it, and leaves out the interpreter's own end, which takes long. Chance is the
 same each time. What a worker does so many times a second would be more a request on a slower machine: its
-clock moves on by 50 µs whenever it is read, tasks sleep fifty times as long, and a head is held (where the
-tree holds heads) fifty times as long."""
+clock moves on by 50 µs whenever it is read, tasks sleep fifty times as long, a head is held (where the tree
+holds heads) fifty times as long, and fifty times as many spans wait until they are sent."""
 REPEATABLE = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": ""}
 """Without its compiled modules a worker would start for half a minute."""
+
+TRACED = {
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
+    "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+}
+"""Nobody listens there: what the master does with spans is not counted."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +295,11 @@ def count_load(load: Load, options: argparse.Namespace, lasts_s: float) -> tuple
         )
         command = [*proxy_command(folder), "--fleets", str(fleets), "--listen", f"127.0.0.1:{port}"]
         command += ["--workers", "1", "--admin", "none", "--min-drain-seconds", "0", "--log-level", "error"]
-        proxy = running(command, port, None, environment=REPEATABLE, log=folder / "log", limit_s=LIMIT_S)
+        environment = REPEATABLE
+        if options.traces is not None:
+            command += ["--traces-per-second", "10000"]
+            environment = {**REPEATABLE, **TRACED, "OTEL_TRACES_SAMPLER_ARG": str(options.traces)}
+        proxy = running(command, port, None, environment=environment, log=folder / "log", limit_s=LIMIT_S)
         with proxy as process:
             peers.connect(port)
             peers.run(Load(1, 1, 3))
@@ -391,6 +404,9 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="max_concurrency of each replica, which is never reached")
     parser.add_argument("--continuation", default="", help="that of the policy, as auto: what passes is kept")
     parser.add_argument("--answers", choices=KINDS, default="plain", help="whose answers replicas send")
+    parser.add_argument(
+        "--traces", type=float, metavar="RATIO", help="record this share of requests as traces"
+    )
     parser.add_argument("--streams", type=int, metavar="N", help="count streams on new connections, so many")
     parser.add_argument("--apart", action="store_true", help="a body is sent once its head was read")
     parser.add_argument("--picks", action="store_true", help="count picks alone")
@@ -408,6 +424,8 @@ def main() -> None:
     setup = f"four replicas, {options.strategy or 'default strategy'}, slots: {options.slots or 'none'}"
     print(f"{setup}, heads: {options.heads}{', with a client key' if options.key else ''}")
     print(f"answers of {options.answers}{', head and body apart' if options.apart else ''}")
+    if options.traces is not None:
+        print(f"{options.traces:.2%} of the requests are recorded as traces")
     subprocess.run([sys.executable, "-m", "compileall", "-q", "routing"], check=True)
     if options.streams:
         print(f"instructions a stream  {figure(measure_streams(options))}")

@@ -77,6 +77,8 @@ FOREGROUND: dict[tuple[str, str], str] = {
     ("README.md", ".venv/bin/python -m routing --fleets"): "listening on",
     ("docs/proxy.md", ".venv/bin/python -m routing --fleets"): "listening on",
     ("docs/proxy.md", ".venv/bin/python -m routing --redis"): "listening on",
+    ("docs/tracing.md", ".venv/bin/python -m examples.traces"): "listening on",
+    ("docs/tracing.md", ".venv/bin/python -m routing --fleets"): "listening on",
     ("docs/servers/scikit-learn.md", ".venv/bin/python -m examples.digits.server"): "is trained",
 }
 """These run until they are stopped: each is run by itself until it has said this."""

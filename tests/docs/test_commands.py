@@ -169,7 +169,8 @@ def test_a_command_that_stays_listens_until_it_is_stopped(
     command: Command, place: Path, stack: Stack
 ) -> None:
     port = free_port()
-    text = re.sub(r":80[89]0\b", f":{port}", command.text).replace("--port 9201", f"--port {port}")
+    text = command.text.replace(":4318", f":{free_port()}").replace("--port 9201", f"--port {port}")
+    text = re.sub(r":80[89]0\b", f":{port}", text)
     text = f"exec {adapted(command._replace(text=text), stack, place)}"
     if "-m routing" in text:
         text += " --admin none --min-drain-seconds 0"

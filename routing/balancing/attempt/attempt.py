@@ -135,6 +135,11 @@ class Attempt:
         if self.replica.memory is not None:
             self.replica.memory.pass_on(attempt, self)
 
+    def tell(self, listener: OutcomeListener) -> OutcomeListener:
+        """From now on this one is told how it ends. Returns the one that was to be told."""
+        before, self._listener = self._listener, listener
+        return before
+
     @property
     def source(self) -> ClientSource | None:
         """Client and request; ``None``: unknown. Set only where it matters, before it is settled: for a

@@ -17,6 +17,7 @@ from routing.master.admin.accelerators import accelerator_rows, accelerator_stat
 from routing.master.admin.aggregate import RetiredCounters, aggregate_fleets, aggregate_keys
 from routing.master.admin.certificate_status import CertificateStatus, certificate_row
 from routing.master.admin.emergency_drain import EmergencyDrains, duration_s
+from routing.master.admin.export_status import ExportStatus, export_row
 from routing.master.admin.http_server import MAX_HEAD_BYTES, AdminRequest, AdminResponse, serve, text
 from routing.master.admin.key_status import key_rows
 from routing.master.admin.kv_event_status import KvEventStatus
@@ -66,6 +67,7 @@ class ProxyControl(Protocol):
 
     @property
     def kv_events(self) -> KvEventSource: ...
+    def trace_export(self) -> ExportStatus | None: ...
 
     def workers(self) -> list[WorkerStatus]: ...
     def leaving(self) -> list[LeavingWorker]: ...
@@ -222,6 +224,7 @@ class AdminServer:
                 rolling.under_way, rolling.replaced, rolling.failed, proxy.leaving(), proxy.upgrade.failed
             ),
             proxy.kv_events.status(),
+            proxy.trace_export(),
         )
 
     def _accelerators(self) -> list[AcceleratorSpec]:
@@ -261,6 +264,7 @@ class AdminServer:
             "leaving_workers": leaving_rows(proxy.leaving()),
             "rolling_restart": proxy.rolling.status(),
             "upgrade": proxy.upgrade.status(),
+            "traces": export_row(proxy.trace_export()),
             "client_keys": key_rows(aggregate_keys(proxy.totals, reports)),
             "fleets": {
                 name: {

@@ -25,6 +25,7 @@ from routing.master.admin.aggregate import (
 from routing.master.admin.bound_metrics import bound_metrics
 from routing.master.admin.certificate_status import CertificateStatus, certificate_metrics
 from routing.master.admin.ended_metrics import ended_metrics, failed_by_metrics
+from routing.master.admin.export_status import ExportStatus, export_metrics
 from routing.master.admin.exposition import Exposition, LabelPairs
 from routing.master.admin.key_status import key_metrics
 from routing.master.admin.kv_event_status import KvEventStatus, kv_event_metrics
@@ -128,10 +129,11 @@ def render(
     accelerators: Iterable[AcceleratorSpec] = (),
     restarts: RestartStatus = NO_RESTARTS,
     kv_events: Iterable[KvEventStatus] = (),
+    traces: ExportStatus | None = None,
 ) -> bytes:
     """The whole page. ``snapshots`` and ``accelerators``: of the table. ``drained``: replicas with an
     emergency drain, and the seconds left. ``certificate``: of the listener, with TLS. ``kv_events``: of
-    replicas that are listened to."""
+    replicas that are listened to. ``traces``: of their export; ``None``: there is none."""
     found = [worker.report for worker in workers] + [leaving.report for leaving in restarts.leaving]
     reports = [report for report in found if report is not None]
     out = Exposition()
@@ -152,6 +154,7 @@ def render(
     queue_metrics(out, snapshots, fleets)
     replica_metrics(out, snapshots, drained, fleets)
     kv_event_metrics(out, kv_events)
+    export_metrics(out, traces)
     left = [((("fleet", fleet), ("replica", name)), left_s) for (fleet, name), left_s in drained.items()]
     help_text = "Seconds until the replica's emergency drain at this proxy ends; only while there is one."
     out.family("switchyard_replica_drained_by_hand_seconds", "gauge", help_text, left)

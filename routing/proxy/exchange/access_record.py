@@ -30,7 +30,7 @@ def logged(
 ) -> _Exchange:
     """An exchange that writes a line to the access log."""
     exchange = make(proxy, client, head)
-    exchange.record = AccessRecord(exchange, log)
+    exchange.record_with(AccessRecord(exchange, log))
     return exchange
 
 
@@ -62,24 +62,30 @@ class AccessRecord:
         self._tries = 0
         self._end_tap = exchange.client.tap_writes(exchange, self._note)
 
-    def attempt_started(self, attempt: Attempt) -> None:
+    def queued(self, now: float) -> None:
+        """The line has the time of the whole request."""
+
+    def attempt_started(self, attempt: Attempt, reason: str) -> None:
         self._tries += 1
         self._replica = attempt.replica.name
 
-    def second_started(self) -> None:
+    def second_started(self, attempt: Attempt, reason: str) -> None:
         self._tries += 1
+
+    def sends(self, attempt: Attempt) -> None:
+        """All attempts of a request have the same id of a trace."""
 
     def second_ended(self, result: str, attempt: Attempt | None = None) -> None:
         self._second = result
         if attempt is not None:
             self._replica = attempt.replica.name
 
-    def completed(self, ending: Ending, code: str = "") -> None:
+    def completed(self, ending: Ending, code: str = "", usage: tuple[int, int] | None = None) -> None:
         """Write the line."""
         exchange, first, ended = self._exchange, self._first_byte_at, monotonic()
         # Otherwise an idle connection would hold the whole exchange in memory.
         self._end_tap()
-        exchange.record = None
+        exchange.record_with(None)
         head, began, fallen = exchange.head, exchange.started, exchange.fallen_back
         self._log.add(
             AccessLine(

@@ -183,6 +183,8 @@ def enqueue(
     refused = pool.admission.join(waiting.ticket, refusal.preferred, now)
     if refused is None:
         exchange.wait_for(waiting)
+        if exchange.record is not None:
+            exchange.record.queued(now)
         return
     is_late = refused.code == "queue_late" and deadline == client_s
     if is_late and exchange.falls_back("deadline", now, exchange.tried):

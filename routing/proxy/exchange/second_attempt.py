@@ -228,6 +228,8 @@ class SecondAttempt:
 
     def _send(self, upstream: UpstreamConnection) -> None:
         self._upstream = upstream
+        if self._exchange.record is not None:
+            self._exchange.record.sends(self.attempt)
         send_request(self._exchange, self, self._exchange.proxy.endpoint(self.attempt.replica), upstream)
 
     # Its ends.

@@ -22,7 +22,7 @@ Each field has one writer, a module of this package. Other modules call a functi
 ====================== ===================================================================
 writer                 fields
 ====================== ===================================================================
-exchange               client, proxy, request_id, started, trace: as it is made
+exchange               client, proxy, request_id, started: as it is made
 router                 body_bytes, body_charge, head, model, own_work, stream, upload, work
 sticky_routing         pinned
 affinity_key           key
@@ -32,9 +32,8 @@ upstream_exchange      attempt, cancel_connecting, extra_attempts, fallen, infor
                        progressed_at, repeatable, retry_fields, second, streaming_response, tried, upstream
 token_measures         first_token_at
 second_attempt         second_timer, second_noted, second_silent
-state                  waiting
+state                  record, trace, waiting
 authenticated_exchange quota
-access_record          record
 ====================== ===================================================================
 
 What :mod:`routing.proxy.exchange.failed_attempt` decides, ``upstream_exchange`` writes.
@@ -72,21 +71,29 @@ proxy's own, a response that broke off, or a client that left."""
 
 
 class ExchangeRecord(Protocol):
-    """Records one exchange for the access log. A protocol: :mod:`routing.proxy.exchange.access_record`, which
-    implements it, reads exchanges, and the import contracts forbid a cycle even between types."""
+    """Records one exchange, for the access log or as a trace. A protocol:
+    :mod:`routing.proxy.exchange.access_record` and :mod:`routing.proxy.tracing`, which implement it, read
+    exchanges, and the import contracts forbid a cycle even between types."""
 
-    def attempt_started(self, attempt: Attempt) -> None:
-        """An attempt begins."""
+    def queued(self, now: float) -> None:
+        """It waits for a slot, from now on until an attempt begins or it ends."""
 
-    def second_started(self) -> None:
+    def attempt_started(self, attempt: Attempt, reason: str) -> None:
+        """An attempt begins. ``reason``: why there is another one; empty: it is the first."""
+
+    def second_started(self, attempt: Attempt, reason: str) -> None:
         """So does another one, beside it."""
+
+    def sends(self, attempt: Attempt) -> None:
+        """The request is sent to the replica of this attempt, on a connection that was just made."""
 
     def second_ended(self, result: str, attempt: Attempt | None = None) -> None:
         """It has. ``attempt``: it is the request's from now on."""
 
-    def completed(self, ending: Ending, code: str = "") -> None:
+    def completed(self, ending: Ending, code: str = "", usage: tuple[int, int] | None = None) -> None:
         """The exchange has ended. Call it before ``client.finish``, which may begin the next exchange.
-        ``code``: of the proxy's error."""
+        ``code``: of the proxy's error. ``usage``: output tokens, and those with the prompt's, of an answer
+        that came in one piece, if it says so."""
 
 
 class SecondInFlight(Protocol):
@@ -178,7 +185,8 @@ class ExchangeState:
     request_id: bytes
 
     trace: bytes
-    """The ``traceparent`` field, preceded by CRLF, if the client has sent none; or nothing."""
+    """The ``traceparent`` field for the replica, preceded by CRLF; nothing: the client's own goes there, or
+    none."""
 
     body_bytes: bytes
     """The whole body, kept for a retry until a response begins; empty while ``upload`` is set."""
@@ -275,7 +283,7 @@ class ExchangeState:
     """The quota of the caller's key, until :meth:`settle_quota` is called."""
 
     record: ExchangeRecord | None
-    """Set if there is an access log, until the exchange has ended."""
+    """Set if there is an access log, or the exchange is traced, until it has ended."""
 
     @property
     def fallen_back(self) -> FallenBack | None:
@@ -310,6 +318,14 @@ class ExchangeState:
     def wait_for(self, waiting: Cancellable) -> None:
         """Wait for a slot or a lookup. Until then there is no attempt."""
         self.waiting = waiting
+
+    def record_with(self, record: ExchangeRecord | None) -> None:
+        """From now on this one is told what happens; ``None``: nobody is."""
+        self.record = record
+
+    def continue_trace(self, field: bytes) -> None:
+        """From now on replicas get this ``traceparent`` field, preceded by CRLF."""
+        self.trace = field
 
     def stop_waiting(self) -> None:
         """The wait is over, or the exchange ends."""

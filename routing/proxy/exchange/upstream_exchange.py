@@ -147,7 +147,7 @@ class UpstreamExchange(AttemptOwner):
         self.attempt = attempt
         self.progressed_at = now
         if self.record is not None:
-            self.record.attempt_started(attempt)
+            self.record.attempt_started(attempt, "" if failure is None else failure.code)
         endpoint: UpstreamEndpoint | None = attempt.replica.endpoint  # type: ignore[assignment]
         if endpoint is None:
             endpoint = self.proxy.endpoint(attempt.replica)
@@ -182,6 +182,8 @@ class UpstreamExchange(AttemptOwner):
         assert self.attempt is not None
         self.progressed_at = now = monotonic()
         self.attempt.connection_opened(now)
+        if self.record is not None:
+            self.record.sends(self.attempt)
         self._send(self.proxy.endpoint(self.attempt.replica), upstream)
 
     def connect_failed(self, reason: str, code: str) -> None:
@@ -347,7 +349,7 @@ class UpstreamExchange(AttemptOwner):
         counts = counters.latency
         counts[bucket] = counts.get(bucket, 0) + 1
         if self.record is not None:
-            self.record.completed("answered")
+            self.record.completed("answered", usage=usage)
         client.finish(now, keep)
 
     def begin_streaming(
@@ -629,7 +631,7 @@ class UpstreamExchange(AttemptOwner):
         self.extra_attempts += 1
         self.retry_fields = add_retry_fields(self.retry_fields, reason)
         if self.record is not None:
-            self.record.second_started()
+            self.record.second_started(second.attempt, reason)
 
     def second_ends(self, result: str, attempt: Attempt | None) -> None:
         self.second = None

@@ -1,0 +1,1 @@
+"""Tracing (OpenTelemetry): traces that workers have recorded are exported from here, by OTLP over HTTP."""
