@@ -177,7 +177,7 @@ def main() -> None:
     stack = Stack(folder, "--no-examples")
     try:
         stack.wait_until_up()
-        policy = {"max_concurrency": SLOTS, "queue": {"size": 1000}, "scaling": {"start_s": options.start_s}}
+        policy = {"max_concurrency": SLOTS, "scaling": {"start_s": options.start_s, "scale_down_after_s": 60}}
         probe = {"preset": "http", "path": "/", "period_s": 1}
         stack.api("POST", "/fleets", {"name": FLEET, "protocol": "generic", "policy": policy, "probe": probe})
         asyncio.run(measure(stack, ports, options))
