@@ -18,9 +18,10 @@ from controlplane.api.serializers.leases import LeaseSerializer
 from controlplane.datastores import redis
 from controlplane.discovery.lease_store import LeaseStore
 from controlplane.models import DiscoverySource, Replica
-from controlplane.services import lease_rules, source_rules, sources
+from controlplane.services import lease_rules, sources
 from controlplane.services.errors import Conflict, NotFound
 from controlplane.services.lookup import fleet_named
+from routing.contract.fleet_file.sources import source_rules
 
 
 class ReplicaLease(ApiView):

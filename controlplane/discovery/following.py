@@ -70,6 +70,11 @@ class Following:
         """What the source has registered. Raises NotFollowing, database errors."""
         return self._look().own
 
+    def retry_refused(self) -> None:
+        """Those that could not be registered are tried again at the next step, not REFUSED_AGAIN_S later."""
+        self._refused = {}
+        self._quiet = None
+
     def step(self, answer: Answer) -> Plan:
         """Raises NotFollowing when it is to end, database errors and redis.RedisError."""
         if self._follower is None:

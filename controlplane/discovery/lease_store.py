@@ -10,10 +10,10 @@ from typing import NamedTuple
 import orjson
 import redis
 
+from controlplane.discovery import bell
+
 KEY = "sy:discovery:leases:"
 """Before a source's uid: hash, replica name → ``EXPIRES_MS TTL_MS LEAVING SETTINGS``."""
-BELL = "sy:discovery:bell"
-"""Channel: uid of a source of whose leases one came, changed or was released."""
 KEPT_S = 7 * 24 * 3600
 
 _NOW = """
@@ -70,20 +70,24 @@ class LeaseStore:
 
     def __init__(self, client: "redis.Redis", source_uid: str) -> None:
         self._client = client
-        self._uid = source_uid
+        self._ring = bell.message("changed", source_uid)
         self._key = KEY + source_uid
 
     def grant(self, name: str, settings: Mapping[str, object], ttl_s: float) -> bool:
         """Grants or renews one. Whether it was only renewed."""
         body = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS)
-        return bool(
-            self._client.eval(
-                _GRANT, 1, self._key, name, str(round(ttl_s * 1000)), body, str(KEPT_S), BELL, self._uid
-            )
-        )
+        arguments: list[str | bytes] = [
+            name,
+            str(round(ttl_s * 1000)),
+            body,
+            str(KEPT_S),
+            bell.CHANNEL,
+            self._ring,
+        ]
+        return bool(self._client.eval(_GRANT, 1, self._key, *arguments))
 
     def release(self, name: str) -> None:
-        self._client.eval(_RELEASE, 1, self._key, name, str(KEPT_S), BELL, self._uid)
+        self._client.eval(_RELEASE, 1, self._key, name, str(KEPT_S), bell.CHANNEL, self._ring)
 
     def regrant(self, lost: Mapping[str, Mapping[str, object]], ttl_s: float) -> None:
         """Replicas without a lease, with their settings: each gets one, as if it had just registered."""

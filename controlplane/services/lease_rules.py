@@ -6,10 +6,10 @@ from typing import Any
 from controlplane.models import DiscoverySource, Replica
 from controlplane.services.errors import Conflict, FieldError, Invalid
 from controlplane.services.replicas import problems_beside
-from controlplane.services.source_kinds.lease import LEASE_REQUEST, is_allowed
 from controlplane.services.validation import accepted
 from routing.contract.addresses import parse_base_url
 from routing.contract.field_rules import Problems
+from routing.contract.fleet_file.sources.lease import LEASE_REQUEST, is_allowed
 from routing.contract.names import checked_slug
 
 

@@ -92,13 +92,6 @@ DNS = Section(
     },
     cross_check=_ports_of_targets,
 )
-DEFAULTS: Mapping[str, Any] = {
-    "type": "a",
-    "port": None,
-    "scheme": "http",
-    "path_prefix": "",
-    "nameservers": [],
-}
 
 
 def port_of(settings: Mapping[str, Any]) -> int:
