@@ -47,10 +47,12 @@ class TrialOutcome:
         parts = [
             f"{len(self.new)} would be registered" if self.new else "",
             f"{len(self.changed)} would change" if self.changed else "",
-            f"{self.unchanged} are there as it says" if self.unchanged else "",
+            f"{self.unchanged} unchanged" if self.unchanged else "",
             f"{len(self.refused)} would be left out" if self.refused else "",
-            f"{len(self.left_alone)} have names of others and would be left alone" if self.left_alone else "",
-            f"{len(self.missing)} that it has registered are not among them" if self.missing else "",
+            f"{len(self.left_alone)} would be left alone, for others have the name"
+            if self.left_alone
+            else "",
+            f"{len(self.missing)} of its own not among them" if self.missing else "",
         ]
         said = ", ".join(part for part in parts if part)
         note = f"; {self.listing.note}" if self.listing.note else ""

@@ -50,8 +50,8 @@ def test_what_would_come_in_is_told_by_name(
     assert (seen.unchanged, seen.missing, seen.left_alone) == (1, ["f"], ["a"])
     assert "there is no hardware class" in seen.refused["c"]
     assert seen.words == (
-        "It lists 5 replicas: 1 would be registered, 1 would change, 1 are there as it says, 1 would be left "
-        "out, 1 have names of others and would be left alone, 1 that it has registered are not among them."
+        "It lists 5 replicas: 1 would be registered, 1 would change, 1 unchanged, 1 would be left out, 1 "
+        "would be left alone, for others have the name, 1 of its own not among them."
     )
     assert Replica.objects.count() == 4
     assert not redis_client.keys("sy:discovery:trial*")
