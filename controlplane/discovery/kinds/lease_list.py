@@ -62,13 +62,25 @@ class LeaseList:
         }
         over = found.keys() - valid.keys() - own.keys()
         self._store.forget(name for name in over if now - found[name].expires_at > FORGOTTEN_AFTER_S)
+        claims = self._store.claims(2 * self._ttl_s)
         return Listing(
             {name: self._entry(name, settings) for name, settings in (valid | lost).items()},
             leaving=frozenset(name for name, lease in found.items() if lease.leaving),
+            note=_claimed_twice(claims, valid),
         )
 
     def _entry(self, name: str, settings: Mapping[str, object]) -> ReplicaEntry:
         return entry_of({**self._template, **settings, "name": name})
+
+
+def _claimed_twice(claims: Mapping[str, str], valid: Mapping[str, Mapping[str, object]]) -> str:
+    """Names that two servers claim, in words. One that has got it since claims it no more."""
+    both = sorted((name, url) for name, url in claims.items() if valid.get(name, {}).get("url", url) != url)
+    if not both:
+        return ""
+    name, url = both[0]
+    more = f" (and {len(both) - 1} more names)" if len(both) > 1 else ""
+    return f"{url} claims the name {name} too, and is refused: give one of the two another name{more}"
 
 
 def _settings(row: OwnRow) -> dict[str, object]:
