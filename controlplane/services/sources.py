@@ -42,6 +42,9 @@ def create(fleet_name: str, settings: Mapping[str, Any], actor: str) -> SourceCh
                 f"Fleet {fleet.name} has a source {name} already: choose another name, or change that one."
             )
             raise Conflict(words, [FieldError("/name", words)])
+        if DiscoverySource.objects.filter(fleet=fleet).count() >= source_rules.MOST_SOURCES:
+            most = source_rules.MOST_SOURCES
+            raise Conflict(f"Fleet {fleet.name} has {most} sources, and can have no more: delete one first.")
         _insert(write, fleet, kept)
     return SourceChange(source_named(fleet, name), ["created"])
 

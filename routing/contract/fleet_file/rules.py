@@ -28,7 +28,7 @@ from routing.contract.fleet_file.replica_rules import (
     name_of,
     none_or_alias,
 )
-from routing.contract.fleet_file.sources.source_rules import SOURCE
+from routing.contract.fleet_file.sources.source_rules import MOST_SOURCES, SOURCE
 from routing.contract.fleet_file.structs import FILE_VERSION
 from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.label_rules import Labels
@@ -128,12 +128,14 @@ FLEET = Section(
             words="Other names that clients may use.",
             item=Text(words="Alias.", check=checked_alias),
             plural="names",
+            at_most=1000,
         ),
         "adapters": ListOf(
             words="LoRA adapters that replicas serve as well, all of them unless a replica says otherwise. "
             "Their names are forwarded unchanged.",
             item=Text(words="Name of an adapter.", check=checked_alias),
             plural="names",
+            at_most=10_000,
         ),
         "served_model": Text(
             words="Name of the model at the replicas, if it differs from the fleet's name.",
@@ -155,6 +157,7 @@ FLEET = Section(
             words="Hosts and paths that are routed to this fleet.",
             item=MATCH,
             plural="matches",
+            at_most=1000,
         ),
         "labels": Labels(
             words="Names with values, as `team: search`. Roles can be limited to fleets that have them.",
@@ -169,6 +172,7 @@ FLEET = Section(
             "set: those that the fleet has stay as they are.",
             item=SOURCE,
             plural="sources",
+            at_most=MOST_SOURCES,
             nullable=True,
         ),
     },
@@ -201,6 +205,8 @@ CLIENT_KEY = Section(
             item=Text(words="Name of a fleet.", check=checked_slug),
             plural="fleets",
             at_least=1,
+            at_most=1000,
+            distinct=True,
             nullable=True,
         ),
         **KEY_LIMITS,

@@ -12,6 +12,7 @@ from controlplane.models import AuditEntry, DiscoverySource, Event, Replica, Rep
 from controlplane.services import fleet_files, tokens
 from controlplane.services.errors import Conflict
 from routing.contract.fleet_file import dump, loads
+from routing.contract.fleet_file.sources import source_rules
 from tests.controlplane.conftest import Api
 
 FILE = {"name": "pods", "file": {"path": "llm.yaml"}, "replica": {"site": "east"}}
@@ -240,3 +241,13 @@ def test_sources_of_a_new_fleet_are_made_at_their_address(api: Api, llm: str) ->
         api.patch("/fleets/llm", {"sources": [FILE]}),
     ):
         assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/sources")
+
+
+def test_a_fleet_has_so_many_sources_and_no_more(api: Api, llm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_rules, "MOST_SOURCES", 1)
+    assert api.post("/fleets/llm/sources", FILE).status_code == 201
+    refused = api.post("/fleets/llm/sources", {**FILE, "name": "x"})
+    assert (refused.status_code, "has 1 sources, and can have no more" in refused.json()["detail"]) == (
+        409,
+        True,
+    )

@@ -39,6 +39,8 @@ LEASE = Section(
             item=Text(words="A network, an address, a host name or a suffix.", check=_host),
             plural="networks and host names",
             at_least=1,
+            at_most=200,
+            distinct=True,
             required="[10.0.0.0/8]",
         ),
         "ttl_s": seconds("How long a lease holds unless it is renewed. Not set: 30.", 5, 3600),

@@ -18,6 +18,9 @@ RESYNC_S = SourceEntry(name="any").resync_s
 _NOT_OF_ALL = frozenset({"name", "url", "admin_state", "move"})
 """Of a replica: what cannot be the same for all that a source lists."""
 
+MOST_SOURCES = 50
+"""Of one fleet."""
+
 KINDS: Mapping[str, Section] = {
     "file": watched_file.FILE,
     "lease": lease.LEASE,
