@@ -144,8 +144,8 @@ def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
         frame = None
     if frame is None or _age(frame.at) > FRESH_S:
         why = _why_there_is_none()
-        said = frame and frame.scaling and signal.said_before(frame.scaling, _age(frame.at), why)
-        return said, why
+        last = None if frame is None else frame.scaling
+        return (None if frame is None or last is None else signal.said_before(last, _age(frame.at), why)), why
     return frame.scaling, ""
 
 
