@@ -13,7 +13,7 @@ from django.utils import timezone
 from controlplane.alerts import destination_url, sending, signing
 from controlplane.alerts.evaluator import alerts_url
 from controlplane.alerts.message import test_message
-from controlplane.alerts.sending import SendResult
+from controlplane.alerts.send_result import SendResult
 from controlplane.models import AlertDestination, Fleet
 from controlplane.services.errors import Conflict, FieldError, NotFound
 from controlplane.services.lookup import no_such_fleet

@@ -1,7 +1,7 @@
 """Following one source: its lists go through :mod:`.reconciler`, and what follows from them is carried out.
 
-Everything here runs in the one thread that writes (:class:`.daemon_threads.SerialThread`). What is remembered
-from step to step is lost with the process; that only makes the next one more careful.
+Everything here runs in the one thread that writes (:class:`controlplane.daemon_threads.SerialThread`). What
+is remembered from step to step is lost with the process; that only makes the next one more careful.
 """
 
 import time

@@ -15,10 +15,10 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
+from controlplane.daemon_threads import SerialThread
 from controlplane.datastores import redis as datastore
 from controlplane.discovery import bell, last_lists, trials
 from controlplane.discovery.changes import NotFollowing
-from controlplane.discovery.daemon_threads import SerialThread
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.kinds import registry

@@ -9,8 +9,8 @@ from typing import Any
 
 import redis
 
+from controlplane.daemon_threads import in_daemon_thread
 from controlplane.discovery import leases
-from controlplane.discovery.daemon_threads import in_daemon_thread
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError, entry_of, no_changes
 from controlplane.discovery.lease_store import LeaseStore
