@@ -109,4 +109,6 @@ def _shell(name: str, access: Access) -> Content:
     presets = json.dumps([[preset_name, preset.words] for preset_name, preset in PRESETS.items()])
     shown = {"page": name, "fleets": names, "proxy_url": settings.PROXY_URL, "presets": presets}
     rights = _rights(role or Role.READ)
-    return {**shown, **rights, "all_fleets": access.everywhere is not None, "redis_refused": gate.words}
+    rights["all_fleets"] = access.everywhere is not None
+    rights["administers_all"] = access.everywhere == Role.ADMINISTER
+    return {**shown, **rights, "redis_refused": gate.words}

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from controlplane.agent.http import HttpCaller, NoReply, Reply
 
@@ -51,6 +52,8 @@ class Agent:
     _renew_at: float = 0.0
     _retry_s: float = RETRY_S
     _registered: bool = False
+    _url: str = ""
+    """Of the server, as Switchyard writes it."""
     _said: str = ""
 
     def run(self) -> int:
@@ -68,6 +71,7 @@ class Agent:
             return
         reply = self._call("PUT", self.settings.replica)
         if reply is not None and reply.status == 200:
+            self._url = reply.body["url"]
             if not self._registered:
                 logger.info("registered at %s", self.settings.lease_url)
             self._registered, self._retry_s = True, RETRY_S
@@ -87,10 +91,16 @@ class Agent:
         self._say("the server is ready" if ready else f"the server is not ready: status {reply.status}")
         return True, ready
 
-    def _call(self, method: str, body: Any = None) -> Reply | None:
+    def _is_anothers(self, reply: Reply | None) -> bool:
+        """Whether the name went to a server elsewhere, which is not to be taken out with this one."""
+        if reply is None or reply.status == 404:
+            return False
+        return reply.status == 409 or reply.body.get("url", self._url) != self._url
+
+    def _call(self, method: str, body: Any = None, query: str = "") -> Reply | None:
         """``None``: no answer. What is wrong is logged."""
         try:
-            reply = self.api(method, self.settings.lease_url, body, self.settings.token())
+            reply = self.api(method, self.settings.lease_url + query, body, self.settings.token())
         except (NoReply, OSError, ValueError) as error:
             logger.warning("%s of the lease failed: %s", method, error)
             return None
@@ -103,14 +113,17 @@ class Agent:
         ends, released = self.clock() + self.settings.drain_s, False
         while self.clock() < ends:
             if not released:
-                reply = self._call("DELETE")
-                released = reply is not None and reply.status < 400
+                reply = self._call("DELETE", query=f"?{urlencode({'url': self._url})}")
+                released = reply is not None and (reply.status < 400 or self._is_anothers(reply))
             else:
                 reply = self._call("GET")
-                released = reply is None or reply.status == 404 or reply.body.get("leaving") is True
+                leaves = reply is None or reply.status == 404 or reply.body.get("leaving") is True
+                released = leaves or self._is_anothers(reply)
             if reply is not None and reply.status == 404:
                 logger.info("the replica is gone from the fleet")
                 return 0
+            if self._is_anothers(reply):
+                self._say("a server elsewhere has the name by now: requests in flight here may finish")
             time.sleep(POLL_S)
         logger.warning("ending with requests that may be in flight")
         return 1

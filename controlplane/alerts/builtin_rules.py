@@ -213,6 +213,18 @@ def burning_words(rule: BurnRule, target: float) -> str:
     return f"the error budget burns over {rule.factor:g} times too fast, over {long} and now"
 
 
+def _source(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach] | None:
+    if picture.sources is None:
+        return None
+    return [
+        Breach(
+            AlertSubject(one.fleet, part=one.name),
+            f"source {one.name} {'is not believed' if one.answers else 'does not answer'}: {one.words}",
+        )
+        for one in picture.sources
+    ]
+
+
 def _delivery(picture: Picture, firing: frozenset[AlertSubject]) -> Sequence[Breach]:
     return [
         Breach(AlertSubject(part=one.name), f"it does not take notifications: {one.words}")
@@ -306,6 +318,16 @@ _RULES = (
         300,
         _device_defect,
         "DCGM's exporter tells of an XID error of the device itself or of uncorrectable memory errors",
+    ),
+    _rule(
+        "source_frozen",
+        "Source frozen or failing",
+        "warning",
+        300,
+        60,
+        _source,
+        "a [source](discovery.md) of replicas does not answer, or lists suspiciously little: what it has "
+        "registered stays, and nothing new comes in",
     ),
     _rule(
         "probe_lag",

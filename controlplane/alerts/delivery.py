@@ -15,7 +15,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.alerts import sending, store
-from controlplane.alerts.sending import SendResult
+from controlplane.alerts.send_result import SendResult
 from controlplane.models import AlertDelivery, AlertDestination, Event
 from controlplane.services.unit_of_work import unit_of_work
 
@@ -77,7 +77,7 @@ def _record(row: AlertDelivery, result: SendResult, rng: Random) -> None:
             last_answer=words,
             delivered=result.taken,
             done_at=now if result.taken or gives_up else None,
-            due_at=now + timedelta(seconds=retry_in_s(row.attempts, rng)),
+            due_at=now + timedelta(seconds=max(retry_in_s(row.attempts, rng), result.retry_after_s)),
         )
         destination = AlertDestination.objects.filter(pk=row.destination_id)
         destination.update(last_answer=words, last_taken=result.taken, last_sent_at=now)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from controlplane.alerts import destination_url, sending, signing
 from controlplane.alerts.evaluator import alerts_url
 from controlplane.alerts.message import test_message
-from controlplane.alerts.sending import SendResult
+from controlplane.alerts.send_result import SendResult
 from controlplane.models import AlertDestination, Fleet
 from controlplane.services.errors import Conflict, FieldError, NotFound
 from controlplane.services.lookup import no_such_fleet
@@ -27,6 +27,7 @@ KINDS = tuple(AlertDestination.DestinationKind.values)
 REPEAT_S = 4 * 3600.0
 LOWEST = ("warning", "critical")
 MOST_ADDRESSES = 20
+MOST_FLEETS = 200
 
 
 def _address(text: str) -> str:
@@ -52,10 +53,6 @@ def _check_kind(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
     if kind == AlertDestination.DestinationKind.EMAIL:
         if not fields.get("to"):
             problems.append(FieldProblem(f"{at}/to", "who is to get the e-mail: give at least one address"))
-        elif isinstance(fields["to"], list) and len(fields["to"]) > MOST_ADDRESSES:
-            problems.append(
-                FieldProblem(f"{at}/to", f"holds more than {MOST_ADDRESSES} addresses: use a list")
-            )
         for name in ("url", "credential"):
             if fields.get(name):
                 problems.append(FieldProblem(f"{at}/{name}", "an e-mail has none: remove it"))
@@ -75,10 +72,20 @@ DESTINATION = Section(
         "url": Text(words="its URL, or a reference to one", check=destination_url.checked),
         "credential": Text(words="reference to a bearer token", check=_credential),
         "to": ListOf(
-            words="e-mail addresses", item=Text(words="one", check=_address), plural="e-mail addresses"
+            words="e-mail addresses",
+            item=Text(words="one", check=_address),
+            plural="e-mail addresses",
+            at_most=MOST_ADDRESSES,
+            distinct=True,
         ),
         "severity": Choice(words="the lowest that it is told of", options=LOWEST),
-        "fleets": ListOf(words="the only fleets that it is told of", item=Text(words="one"), plural="fleets"),
+        "fleets": ListOf(
+            words="the only fleets that it is told of",
+            item=Text(words="one"),
+            plural="fleets",
+            at_most=MOST_FLEETS,
+            distinct=True,
+        ),
         "repeat_s": seconds("after how long it is told again of what still fires", 60, 7 * 86400),
         "enabled": Flag(words="whether it is told"),
         "new_secret": Flag(words="make a new signing secret"),

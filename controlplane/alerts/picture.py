@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -71,6 +72,17 @@ class SeenDevice(msgspec.Struct, frozen=True, kw_only=True):
     measured: SeenMeasured | None = None
 
 
+class TroubledSource(NamedTuple):
+    """A discovery source that is not followed as it should be."""
+
+    fleet: str
+    name: str
+    answers: bool
+    """Whether it lists something, though too little to be believed."""
+    words: str
+    """Why, without times."""
+
+
 @dataclass(frozen=True, slots=True)
 class FailingDestination:
     """A destination that has taken nothing for a while though something was to be sent."""
@@ -92,4 +104,6 @@ class Picture:
     certificates: Mapping[str, float] | None = None
     """Proxy → seconds until its listener's certificate ends."""
     objectives: Sequence[FleetObjectives] | None = None
+    sources: Sequence[TroubledSource] | None = None
+    """Those that are in trouble."""
     failing: Sequence[FailingDestination] = ()

@@ -10,8 +10,9 @@ import msgspec
 import redis
 from django.db import Error as DatabaseError
 
-from controlplane.alerts.picture import Picture, SeenDevice, SeenFleet
+from controlplane.alerts.picture import Picture, SeenDevice, SeenFleet, TroubledSource
 from controlplane.datastores.redis import client as redis_client
+from controlplane.models import DiscoverySourceStatus, SourceState
 from controlplane.objectives.burn_rate import FleetObjectives
 from controlplane.objectives.tracker import ObjectiveTracker, read_promises
 from controlplane.system import fact_reader, report
@@ -53,6 +54,7 @@ class PictureReader:
             proxies=status.proxies if status.reports_known else None,
             certificates=_certificates(in_redis) if isinstance(in_redis, InRedis) else None,
             objectives=self._follow(in_redis, now) if isinstance(in_redis, InRedis) else None,
+            sources=_sources(),
         )
 
     def _follow(self, in_redis: InRedis, now: float) -> list[FleetObjectives] | None:
@@ -60,6 +62,16 @@ class PictureReader:
             return self._objectives.follow(in_redis.heard, read_promises(), now)
         except (redis.RedisError, DatabaseError):
             return None
+
+
+def _sources() -> list[TroubledSource] | None:
+    troubled = DiscoverySourceStatus.objects.filter(state__in=(SourceState.FROZEN, SourceState.FAILING))
+    fields = ("source__fleet__name", "source__name", "state", "reason")
+    try:
+        rows = list(troubled.order_by("source_id").values_list(*fields))
+    except DatabaseError:
+        return None
+    return [TroubledSource(fleet, name, state == SourceState.FROZEN, why) for fleet, name, state, why in rows]
 
 
 def _certificates(in_redis: InRedis) -> dict[str, float]:

@@ -6,18 +6,17 @@ receiver answers is cut and never taken for anything but words.
 
 import asyncio
 import os
-import smtplib
 import ssl
 import time
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 import aiohttp
-from django.conf import settings
-from django.core.mail import EmailMessage
 
-from controlplane.alerts import destination_url, formats, signing
+from controlplane.alerts import destination_url, formats, mail, signing
 from controlplane.alerts.message import AlertMessage
+from controlplane.alerts.send_result import SendResult
 from controlplane.models import AlertDestination
 from controlplane.probes.prober import new_session
 from routing.contract.address_policy import DeniedAddress
@@ -27,13 +26,8 @@ from routing.tls import credentials
 TIMEOUT_S = 10.0
 MOST_ANSWER = 200
 """Bytes of an answer that are read, for its words."""
-NO_MAIL_SERVER = "no mail server is set: set SWITCHYARD_SMTP_URL"
-
-
-class SendResult(NamedTuple):
-    taken: bool
-    words: str
-    """What was answered, or why there was no answer."""
+LONGEST_RETRY_AFTER_S = 3600.0
+"""A receiver that asks to wait longer is asked again all the same."""
 
 
 class OutgoingRequest(NamedTuple):
@@ -45,7 +39,7 @@ class OutgoingRequest(NamedTuple):
 async def send(row: AlertDestination, message: AlertMessage) -> SendResult:
     """Raises nothing for what is wrong at the other end, or with the settings."""
     if row.kind == AlertDestination.DestinationKind.EMAIL:
-        return await asyncio.to_thread(_mail, row, message)
+        return await mail.send(row, message)
     try:
         request = request_of(row, message)
     except ValueError as error:
@@ -82,7 +76,8 @@ async def _post(request: OutgoingRequest) -> SendResult:
             ) as response,
         ):
             said = (await response.content.read(MOST_ANSWER)).decode("utf-8", "replace").strip()
-            return _judged(response.status, response.reason or "", said)
+            result = _judged(response.status, response.reason or "", said)
+            return result._replace(retry_after_s=_retry_after_s(response))
     except TimeoutError:
         return SendResult(False, f"no answer within {TIMEOUT_S:.0f} s")
     except aiohttp.ClientConnectorError as error:
@@ -91,6 +86,18 @@ async def _post(request: OutgoingRequest) -> SendResult:
         return SendResult(False, _denied(error))
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return SendResult(False, str(error) or type(error).__name__)
+
+
+def _retry_after_s(response: aiohttp.ClientResponse) -> float:
+    """Of a 429 or 503 (RFC 9110 section 10.2.3): seconds, or a date."""
+    given = response.headers.get("Retry-After", "").strip()
+    if response.status not in (429, 503) or not given:
+        return 0.0
+    try:
+        wait_s = float(given) if given.isdecimal() else parsedate_to_datetime(given).timestamp() - time.time()
+    except ValueError:
+        return 0.0
+    return min(max(wait_s, 0.0), LONGEST_RETRY_AFTER_S)
 
 
 def _judged(status: int, reason: str, said: str) -> SendResult:
@@ -118,25 +125,3 @@ def _denied(error: DeniedAddress) -> str:
     except ValueError as words:
         return str(words)
     return str(error)
-
-
-def _mail(row: AlertDestination, message: AlertMessage) -> SendResult:
-    """In a thread. The message's id is that of the e-mail, so that one that comes twice can be told."""
-    if not settings.EMAIL_HOST:
-        return SendResult(False, NO_MAIL_SERVER)
-    mail = EmailMessage(
-        formats.email_subject(message),
-        formats.email_text(message),
-        to=list(row.to),
-        headers={"Message-ID": f"<{message.id}@switchyard>", "Auto-Submitted": "auto-generated"},
-    )
-    try:
-        mail.send()
-    except smtplib.SMTPRecipientsRefused as error:
-        return SendResult(False, f"the mail server refuses {', '.join(sorted(error.recipients))}")
-    except smtplib.SMTPResponseException as error:
-        said = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
-        return SendResult(False, f"the mail server answered {error.smtp_code} {said}".rstrip())
-    except (OSError, smtplib.SMTPException) as error:
-        return SendResult(False, f"no mail server at {settings.EMAIL_HOST}: {error}")
-    return SendResult(True, "the mail server took it")

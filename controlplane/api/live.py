@@ -13,6 +13,7 @@ from controlplane.datastores import redis
 from controlplane.datastores.availability import write_refusal
 from controlplane.models import Replica
 from controlplane.probes import last_results
+from controlplane.scaling import signal
 from controlplane.scaling.signal import ScalingSignal
 from controlplane.telemetry.frames import (
     CLIENT_KEYS_KEY,
@@ -133,7 +134,8 @@ def fresh_summary(fleet_name: str) -> FleetSummary | None:
 
 
 def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
-    """The signal of the last FRESH_S seconds, or ``None`` and why there is none, where that is known."""
+    """The signal of the last FRESH_S seconds, or the number that was said before with its age, or ``None``
+    and why there is none, where that is known."""
     try:
         frame = msgspec.json.decode(redis.client().get(fleet_key(fleet_name)) or b"", type=_Scaled)
     except RedisError:
@@ -141,7 +143,9 @@ def fresh_scaling(fleet_name: str) -> tuple[ScalingSignal | None, str]:
     except DECODE_ERRORS:
         frame = None
     if frame is None or _age(frame.at) > FRESH_S:
-        return None, _why_there_is_none()
+        why = _why_there_is_none()
+        last = None if frame is None else frame.scaling
+        return (None if frame is None or last is None else signal.said_before(last, _age(frame.at), why)), why
     return frame.scaling, ""
 
 

@@ -38,6 +38,10 @@ class ObjectiveSerializer(ReadOnlySerializer):
         allow_null=True,
         help_text="The most urgent rule that holds; null: it does not burn too fast.",
     )
+    untold = serializers.CharField(
+        allow_blank=True,
+        help_text="Why it cannot be told how it stands: no answer of the fleet was streamed. Else empty.",
+    )
 
 
 class FleetObjectivesSerializer(ReadOnlySerializer):

@@ -10,13 +10,14 @@ from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN as DRAIN_RULES
 from controlplane.services.exporter_rules import EXPORTER
 from controlplane.services.keys_required import SETTINGS
-from controlplane.services.source_kinds.lease import LEASE_REQUEST
-from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.balancing.strategies import registry
 from routing.contract.exposure import ALL, INFERENCE, ExposeRule
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Rule, Scalars, Section, Text
-from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE
+from routing.contract.fleet_file.sources.lease import LEASE_REQUEST
+from routing.contract.fleet_file.sources.source_rules import SOURCE
 from routing.contract.label_rules import MAX_LABELS, Labels
 from routing.contract.names import SLUG_PATTERN
 from routing.contract.policy_rules import POLICY
@@ -46,7 +47,8 @@ def _body(rule: Rule, partial: bool) -> SchemaObject:
     if isinstance(rule, Flag):
         return {"type": "boolean"}
     if isinstance(rule, ListOf):
-        return {"type": "array", "items": schema_of(rule.item), "minItems": rule.at_least}
+        most = {} if rule.at_most is None else {"maxItems": rule.at_most}
+        return {"type": "array", "items": schema_of(rule.item), "minItems": rule.at_least, **most}
     if isinstance(rule, Labels):
         return {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": MAX_LABELS}
     if isinstance(rule, Scalars):
@@ -91,7 +93,7 @@ def _policy(*, partial: bool) -> SchemaObject:
 def _fleet() -> SchemaObject:
     schema = schema_of(FLEET)
     schema["properties"]["policy"] = _policy(partial=False)
-    return schema
+    return _without(schema, "sources")
 
 
 def _request(schema: SchemaObject) -> dict[str, SchemaObject]:
@@ -99,7 +101,7 @@ def _request(schema: SchemaObject) -> dict[str, SchemaObject]:
 
 
 NEW_FLEET = _request(_fleet())
-FLEET_CHANGES = _request(_without(schema_of(FLEET, partial=True), "name", "policy", "replicas"))
+FLEET_CHANGES = _request(_without(schema_of(FLEET, partial=True), "name", "policy", "replicas", "sources"))
 POLICY_CHANGES = _request(_policy(partial=True))
 NEW_REPLICA = _request(schema_of(REPLICA))
 REPLICA_CHANGES = _request(_without(schema_of(REPLICA, partial=True), "name"))

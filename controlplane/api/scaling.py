@@ -33,6 +33,10 @@ class ScalingSignalSerializer(ReadOnlySerializer):
     used_percent = serializers.FloatField(
         allow_null=True, help_text="Places in use, of those of the replicas that take requests."
     )
+    age_s = serializers.FloatField(
+        allow_null=True,
+        help_text="How old `desired` is, where it cannot be told anew, 60 s at most; 0: of now.",
+    )
 
 
 class FleetScalingView(ApiView):

@@ -4,6 +4,7 @@ A source may say any address, file or name that its kind reaches, and nobody loo
 changing one needs a role for all fleets.
 """
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,13 +17,23 @@ from rest_framework.response import Response
 from controlplane.access.roles import Role
 from controlplane.api import filters, request_schemas
 from controlplane.api.base import ApiView, body_of, expected_version, versioned
-from controlplane.api.openapi_operations import SEARCH, changes, creates, deletes, lists, reads
-from controlplane.api.serializers.sources import SourceChangedSerializer, SourceSerializer
+from controlplane.api.openapi_operations import SEARCH, carries_out, changes, creates, deletes, lists, reads
+from controlplane.api.redis_unavailable import redis_needed
+from controlplane.api.serializers.sources import (
+    SourceChangedSerializer,
+    SourceResyncedSerializer,
+    SourceSerializer,
+)
 from controlplane.datastores import redis
-from controlplane.discovery import last_lists
+from controlplane.discovery import bell, last_lists
 from controlplane.models import DiscoverySource, ReplicaOwner, SourceState
-from controlplane.services import source_rules, sources
+from controlplane.services import sources
+from controlplane.services.errors import Conflict
 from controlplane.services.lookup import fleet_named
+from routing.contract.fleet_file.sources import source_rules
+
+RESYNC_WITHIN_S = 3.0
+POLL_S = 0.05
 
 
 def represented(rows: Iterable[DiscoverySource]) -> list[dict[str, Any]]:
@@ -112,7 +123,8 @@ class SourceDetail(ApiView):
         SourceChangedSerializer,
     )
     def patch(self, request: Request, fleet: str, source: str) -> Response:
-        self.check_role(Role.ADMINISTER)
+        if body_of(request).keys() != {"paused"}:
+            self.check_role(Role.ADMINISTER)
         who, version = request.user.get_username(), expected_version(request)
         return _answer(sources.update(fleet, source, body_of(request), who, if_version=version))
 
@@ -120,6 +132,41 @@ class SourceDetail(ApiView):
     def delete(self, request: Request, fleet: str, source: str) -> Response:
         sources.delete(fleet, source, request.user.get_username(), if_version=expected_version(request))
         return Response(status=204)
+
+
+class SourceResync(ApiView):
+    roles = {"POST": Role.OPERATE}
+
+    @carries_out(
+        "resync_source",
+        "List a source now, and try what it refused again (waits for the list, 3 s at most)",
+        None,
+        SourceResyncedSerializer,
+    )
+    def post(self, request: Request, fleet: str, source: str) -> Response:
+        row = sources.source_named(fleet_named(fleet), source)
+        if row.status.state == SourceState.PAUSED:
+            raise Conflict(
+                f"Source {source} of fleet {fleet} is paused: set paused to false, which lists it."
+            )
+        with redis_needed():
+            listed = _listed_again(str(row.uid))
+        row = sources.source_named(row.fleet, source)
+        return Response({**represented([row])[0], "listed": listed})
+
+
+def _listed_again(uid: str) -> bool:
+    """Rings, and waits for the list. Raises redis.RedisError."""
+    client, ends = redis.client(), time.monotonic() + RESYNC_WITHIN_S
+    before = last_lists.read(client, [uid]).get(uid)
+    if not bell.ring(client, "resync", uid):
+        return False
+    while time.monotonic() < ends:
+        last = last_lists.read(client, [uid]).get(uid)
+        if last is not None and (before is None or last.at != before.at):
+            return True
+        time.sleep(POLL_S)
+    return False
 
 
 def _answer(change: sources.SourceChange, status: int = 200) -> Response:

@@ -35,7 +35,8 @@ from controlplane.api.policies import PolicyDetail, RevisionDetail, RevisionList
 from controlplane.api.probes import ReplicaProbes
 from controlplane.api.replicas import ReplicaDetail, ReplicaList
 from controlplane.api.scaling import FleetScalingView
-from controlplane.api.sources import SourceDetail, SourceList
+from controlplane.api.source_trials import SourceTrials
+from controlplane.api.sources import SourceDetail, SourceList, SourceResync
 from controlplane.api.strategies import StrategyList
 from controlplane.api.system import SystemView
 from controlplane.api.tokens import TokenDetail, TokenList
@@ -55,6 +56,8 @@ urlpatterns = [
     ),
     path("fleets/<str:fleet>/sources", SourceList.as_view(), name="api-sources"),
     path("fleets/<str:fleet>/sources/<str:source>", SourceDetail.as_view(), name="api-source"),
+    path("fleets/<str:fleet>/sources/<str:source>/resync", SourceResync.as_view(), name="api-resync"),
+    path("fleets/<str:fleet>/source-trials", SourceTrials.as_view(), name="api-source-trials"),
     path(
         "fleets/<str:fleet>/sources/<str:source>/leases/<str:replica>",
         ReplicaLease.as_view(),

@@ -20,10 +20,10 @@ from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event, F
 from controlplane.services import fleet_files, replicas
 from controlplane.services.errors import NotFound, ServiceError
 from controlplane.services.lookup import fleet_named, replica_named
-from controlplane.services.source_rules import PEOPLES_FIELDS
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
 from controlplane.services.validation import refuse
 from routing.contract.fleet_file import ReplicaEntry
+from routing.contract.fleet_file.sources.source_rules import PEOPLES_FIELDS
 
 MOST_AT_ONCE = 100
 LONGEST_S = 0.25

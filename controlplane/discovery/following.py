@@ -1,7 +1,7 @@
 """Following one source: its lists go through :mod:`.reconciler`, and what follows from them is carried out.
 
-Everything here runs in the one thread that writes (:class:`.daemon_threads.SerialThread`). What is remembered
-from step to step is lost with the process; that only makes the next one more careful.
+Everything here runs in the one thread that writes (:class:`controlplane.daemon_threads.SerialThread`). What
+is remembered from step to step is lost with the process; that only makes the next one more careful.
 """
 
 import time
@@ -69,6 +69,11 @@ class Following:
     def own(self) -> Mapping[str, OwnRow]:
         """What the source has registered. Raises NotFollowing, database errors."""
         return self._look().own
+
+    def retry_refused(self) -> None:
+        """Those that could not be registered are tried again at the next step, not REFUSED_AGAIN_S later."""
+        self._refused = {}
+        self._quiet = None
 
     def step(self, answer: Answer) -> Plan:
         """Raises NotFollowing when it is to end, database errors and redis.RedisError."""

@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from controlplane.discovery.listing import Listing, Memory, Missing, OwnReplica, Plan
-from controlplane.services.source_rules import PEOPLES_FIELDS
 from routing.contract.fleet_file import ReplicaEntry
+from routing.contract.fleet_file.sources.source_rules import PEOPLES_FIELDS
 
 RECHECK_S = 1.0
 SIZES_S = 300.0

@@ -15,19 +15,21 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from controlplane.discovery import last_lists
+from controlplane.daemon_threads import SerialThread
+from controlplane.datastores import redis as datastore
+from controlplane.discovery import bell, last_lists, trials
 from controlplane.discovery.changes import NotFollowing
-from controlplane.discovery.daemon_threads import SerialThread
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.kinds import registry
 from controlplane.discovery.kinds.kind import SourceError, SourceKind
 from controlplane.discovery.listing import Plan
 from controlplane.discovery.reconciler import RECHECK_S
-from controlplane.models import DiscoverySource
+from controlplane.discovery.trials import SourceTrial, TrialListing
+from controlplane.models import DiscoverySource, SourceState
 from controlplane.observability import metrics
 from controlplane.observability.outages import Outages
-from controlplane.services import source_rules
+from routing.contract.fleet_file.sources import source_rules
 
 REVIEW_S = 0.5
 """How often it is looked which sources there are, and whether this process leads."""
@@ -37,6 +39,9 @@ CHANGES_AGAIN_S = 1.0
 """A source that can no longer tell of changes is asked again after this."""
 BEGIN_ANEW_S = 5.0
 END_WITHIN_S = 1.0
+LISTEN_AGAIN_S = 1.0
+MOST_TRIALS = 8
+"""At a time; more are not answered."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +60,9 @@ class DiscoveryRunner:
         self._leads = leads
         self._build = build
         self._outages = Outages(logger)
+        self._followed: dict[str, _OneSource] = {}
+        """By the source's uid."""
+        self._trials: set[asyncio.Task[None]] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="discovery", daemon=True)
 
@@ -72,6 +80,7 @@ class DiscoveryRunner:
     async def _follow_all(self) -> None:
         write = SerialThread("discovery-writes")
         following: dict[SourceKey, asyncio.Task[None]] = {}
+        listening = asyncio.create_task(self._listen())
         while not self._stopping.is_set():
             try:
                 rows = await write(_sources) if self._leads() else []
@@ -85,6 +94,7 @@ class DiscoveryRunner:
                 if changed and rows:
                     await write(self._forget_others, [str(row.uid) for row in rows])
             await asyncio.sleep(REVIEW_S)
+        listening.cancel()
         for task in following.values():
             task.cancel()
         if following:
@@ -118,6 +128,7 @@ class DiscoveryRunner:
         kind = self._build(source)
         one = _OneSource(Following(source, self._client), kind, write, self._outages)
         telling = asyncio.create_task(one.apply_changes())
+        self._followed[str(source.uid)] = one
         try:
             await one.resync()
         except NotFollowing:
@@ -127,12 +138,80 @@ class DiscoveryRunner:
             await asyncio.sleep(BEGIN_ANEW_S)
         finally:
             telling.cancel()
+            if self._followed.get(str(source.uid)) is one:
+                del self._followed[str(source.uid)]
             await kind.close()
+
+    async def _listen(self) -> None:
+        while True:
+            client = datastore.async_client()
+            try:
+                async with client.pubsub(ignore_subscribe_messages=True) as subscription:
+                    await subscription.subscribe(bell.CHANNEL)
+                    async for message in subscription.listen():
+                        if ring := bell.heard(message["data"]):
+                            await self._rung(ring)
+            except Exception as error:  # sources are listed on their timers
+                logger.debug("the bell of discovery is not heard: %s", error)
+            finally:
+                await client.aclose()
+            await asyncio.sleep(LISTEN_AGAIN_S)
+
+    async def _rung(self, ring: bell.Ring) -> None:
+        if ring.kind == "trial":
+            if self._leads() and len(self._trials) < MOST_TRIALS:
+                task = asyncio.create_task(self._try(ring.of))
+                self._trials.add(task)
+                task.add_done_callback(self._trials.discard)
+        elif (one := self._followed.get(ring.of)) is not None:
+            await one.list_again(retry=ring.kind == "resync")
+
+    async def _try(self, id_: str) -> None:
+        try:
+            wanted = await asyncio.to_thread(trials.take, self._client, id_)
+            if wanted is not None:
+                found = await self._looked(wanted)
+                await asyncio.to_thread(trials.answer, self._client, id_, found)
+        except redis.RedisError as error:
+            logger.debug("a trial of a source was not answered: %s", error)
+
+    async def _looked(self, wanted: SourceTrial) -> TrialListing:
+        kind = self._build(DiscoverySource(kind=wanted.kind, settings=wanted.settings))
+        try:
+            answer = await asked(kind, {}, trials.WITHIN_S)
+        finally:
+            await kind.close()
+        took_s = round(answer.took_s, 4)
+        if answer.listing is None:
+            return TrialListing(took_s, answer.error)
+        return TrialListing(
+            took_s,
+            entries=list(answer.listing.entries.values()),
+            leaving=sorted(answer.listing.leaving),
+            note=answer.listing.note,
+        )
 
 
 def _sources() -> list[DiscoverySource]:
     close_old_connections()
-    return list(DiscoverySource.objects.select_related("fleet"))
+    rows = DiscoverySource.objects.select_related("fleet").exclude(status__state=SourceState.PAUSED)
+    return list(rows)
+
+
+async def asked(kind: SourceKind, own: Mapping[str, OwnRow], within_s: float) -> Answer:
+    """What a source answers; whatever goes wrong is said in words."""
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(within_s):
+            listing = await kind.read(own)
+    except SourceError as error:
+        return Answer(None, str(error), time.monotonic() - began)
+    except TimeoutError:
+        return Answer(None, f"it did not answer within {within_s:.0f} s", within_s)
+    except Exception as error:
+        logger.exception("listing a source failed")
+        return Answer(None, f"it failed: {type(error).__name__}", time.monotonic() - began)
+    return Answer(listing, took_s=time.monotonic() - began)
 
 
 class _OneSource:
@@ -164,6 +243,12 @@ class _OneSource:
             finally:
                 self._again.clear()
 
+    async def list_again(self, *, retry: bool) -> None:
+        """Now. ``retry``: what it refused as well."""
+        if retry:
+            await self._write(self._following.retry_refused)
+        self._again.set()
+
     async def apply_changes(self) -> None:
         while True:
             try:
@@ -187,23 +272,9 @@ class _OneSource:
         except DatabaseError as error:
             self._outages.away(self._needs, error)
             return None
-        answer = await self._asked(own)
+        answer = await asked(self._kind, own, LIST_WITHIN_S)
         metrics.SOURCE_LISTS.labels("failed" if answer.listing is None else "listed").inc()
         return answer
-
-    async def _asked(self, own: Mapping[str, OwnRow]) -> Answer:
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(LIST_WITHIN_S):
-                listing = await self._kind.read(own)
-        except SourceError as error:
-            return Answer(None, str(error), time.monotonic() - began)
-        except TimeoutError:
-            return Answer(None, f"it did not answer within {LIST_WITHIN_S:.0f} s", LIST_WITHIN_S)
-        except Exception as error:
-            logger.exception("listing source %s failed", self._following.source)
-            return Answer(None, f"it failed: {type(error).__name__}", time.monotonic() - began)
-        return Answer(listing, took_s=time.monotonic() - began)
 
     async def _step(self, answer: Answer) -> Plan:
         """Raises NotFollowing. Of what is merely away the log says so once, and the next step tries again."""

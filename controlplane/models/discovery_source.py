@@ -17,7 +17,7 @@ class DiscoverySource(models.Model):
     fleet = models.ForeignKey(Fleet, on_delete=models.CASCADE, related_name="sources")
     name = models.CharField(max_length=63, validators=[slug_validator])
     kind = models.CharField(max_length=20)
-    """Which of the groups of :mod:`controlplane.services.source_rules` ``settings`` has."""
+    """Which of the groups of :mod:`routing.contract.fleet_file.sources.source_rules` ``settings`` has."""
     settings = models.JSONField()
     """Checked by those rules; what is not set is at its default."""
     edit_version = models.PositiveBigIntegerField(default=1)
@@ -38,6 +38,7 @@ class SourceState(models.TextChoices):
     FOLLOWED = "followed", "followed"
     FROZEN = "frozen", "frozen"
     FAILING = "failing", "failing"
+    PAUSED = "paused", "paused"
 
 
 class DiscoverySourceStatus(models.Model):

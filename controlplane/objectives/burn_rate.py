@@ -99,6 +99,8 @@ class ObjectiveStatus:
     """Window of SHOWN_WINDOWS → burn rate; ``None``: no request counted there."""
     burning: BurnRule | None
     """The most urgent rule that holds."""
+    untold: str = ""
+    """Why it cannot be told how it stands, in words; empty: it can, or too few requests have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class FleetObjectives:
     objectives: Sequence[ObjectiveStatus]
 
 
-def status(target: ObjectiveTarget, series: CountSeries, now: float) -> ObjectiveStatus:
+def status(target: ObjectiveTarget, series: CountSeries, now: float, *, untold: str = "") -> ObjectiveStatus:
     whole = series.window(now, target.window_s)
     allowed = 1.0 - target.target
     knows = whole.total >= LEAST_FOR_ATTAINMENT
@@ -120,6 +122,7 @@ def status(target: ObjectiveTarget, series: CountSeries, now: float) -> Objectiv
         1.0 - whole.bad_share / allowed if knows else None,
         {name: _burn(series.window(now, seconds), allowed) for name, seconds in SHOWN_WINDOWS.items()},
         next((rule for rule in BURN_RULES if _holds(rule, target.target, series, now)), None),
+        untold,
     )
 
 

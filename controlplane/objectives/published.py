@@ -36,6 +36,8 @@ class ObjectiveLive(msgspec.Struct, kw_only=True):
     """Window → how fast the budget burns: 1 uses it up in just the objective's window."""
     burning: str | None
     """``outage``, ``fast``, ``slow`` or ``lasting``; ``None``: not too fast."""
+    untold: str = ""
+    """Why it cannot be told how it stands, in words."""
 
 
 class ObjectivesLive(msgspec.Struct, kw_only=True):
@@ -63,6 +65,7 @@ def publish(client: "redis.Redis", found: Sequence[FleetObjectives], now: float)
                     budget_left_percent=_percent(each.budget_left),
                     burn={name: _rounded(rate) for name, rate in each.burn.items()},
                     burning=each.burning.name if each.burning is not None else None,
+                    untold=each.untold,
                 )
                 for each in one.objectives
             ],

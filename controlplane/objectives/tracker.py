@@ -14,6 +14,7 @@ from controlplane.objectives.burn_rate import FleetObjectives, ObjectiveStatus, 
 from controlplane.objectives.count_series import FINE_S, CountSeries
 from controlplane.objectives.counting import Counts, SeenByWorker
 from controlplane.objectives.store import KeptCounts
+from controlplane.objectives.unstreamed import Unstreamed
 from controlplane.telemetry.merge import ReceivedReport
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
@@ -40,6 +41,7 @@ class _Followed:
     """Of five minutes that are not over."""
     slot: float = 0.0
     """When these are."""
+    unstreamed: Unstreamed = field(default_factory=lambda: Unstreamed(0.0))
 
 
 def read_promises() -> list[FleetPromises]:
@@ -78,7 +80,10 @@ class ObjectiveTracker:
         self._followed_at = now
         self._keep_coarse(promised, now)
         for one in promised:
-            counts = _by_key(one.targets, found.get(one.name, {}))
+            kinds = found.get(one.name, {})
+            (_, ended), (_, streams) = kinds.get("success", (0, 0)), kinds.get("first_token", (0, 0))
+            self._fleets[one.id].unstreamed.add(ended, streams, now)
+            counts = _by_key(one.targets, kinds)
             _count(self._fleets[one.id], one.targets, counts, now)
             _add(self._fine.setdefault(one.name, {}), counts)
         self._keep_fine(now)
@@ -107,9 +112,14 @@ class ObjectiveTracker:
         self._fine, self._kept_at = {}, now
 
     def _statuses(self, one: FleetPromises, now: float) -> list[ObjectiveStatus]:
-        series = self._fleets[one.id].series
+        known = self._fleets[one.id]
         return [
-            status(target, series.get(promises.series_key(target), CountSeries()), now)
+            status(
+                target,
+                known.series.get(promises.series_key(target), CountSeries()),
+                now,
+                untold=known.unstreamed.words(now) if target.kind == "first_token" else "",
+            )
             for target in one.targets
         ]
 
@@ -130,7 +140,7 @@ class ObjectiveTracker:
 
 def _loaded(one: FleetPromises, now: float) -> _Followed:
     since = now - max(target.window_s for target in one.targets)
-    followed = _Followed()
+    followed = _Followed(unstreamed=Unstreamed(now))
     rows, until = store.load_counts(one.name, one.id, since)
     for kept in rows:
         _count(followed, one.targets, kept.counts, kept.at)

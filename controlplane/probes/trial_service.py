@@ -14,7 +14,8 @@ from controlplane.services.errors import FieldError, Invalid
 from controlplane.services.lookup import fleet_named
 from controlplane.services.validation import accepted
 from routing.contract.field_rules import Problems, Section, Text
-from routing.contract.fleet_file.rules import FLEET, REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.rules import FLEET
 from routing.contract.table import ApiProtocol
 
 MOST_TRIED = 20

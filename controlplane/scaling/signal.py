@@ -12,13 +12,15 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.scaling.arrivals import Arrivals
-from controlplane.scaling.capacity import Capacity, Service, ServiceSecond
+from controlplane.scaling.capacity import LEAST_S, Capacity, Service, ServiceSecond
 from routing.contract.policy import Scaling
 
 DRAIN_S = 30.0
 """Within which requests that wait already are to be served, where replicas start as fast."""
 SPARE = 0.02
 """A need of so little above a whole number is no further replica."""
+KEPT_S = 60.0
+"""How long a number stands, with its age, while it cannot be told anew: after a restart of the conductor."""
 
 
 class FleetSecond(NamedTuple):
@@ -65,6 +67,18 @@ class ScalingSignal(msgspec.Struct, frozen=True, kw_only=True):
     """What one replica can take, at the share of its places that it is to have in use."""
     used_percent: float | None = None
     """Places in use, of those of the replicas that take requests."""
+    age_s: float = 0.0
+    """How old ``desired`` is, where it cannot be told anew; KEPT_S at most."""
+
+
+def said_before(last: ScalingSignal, ago_s: float, why: str) -> ScalingSignal | None:
+    """What was said so long ago, with its age; ``None``: it is too old, or no number. That none was needed is
+    not kept: it may be just what has changed. ``why``: why there is none of now."""
+    age_s = last.age_s + ago_s
+    if not last.desired or age_s > KEPT_S:
+        return None
+    words = f"{last.desired} were needed {age_s:.0f} s ago; {why}"
+    return msgspec.structs.replace(last, words=words, age_s=age_s)
 
 
 class Scaler:
@@ -74,10 +88,15 @@ class Scaler:
         self._arrivals = Arrivals()
         self._service = Service()
         self._desired: deque[tuple[float, int]] = deque()
+        self._last: tuple[float, int] | None = None
+        """When a number was last found, and which."""
+        self._watched = 0
+        """Seconds."""
 
-    def begin(self, now_s: float, desired: int) -> None:
-        """What was said before by somebody else."""
-        self._desired.append((now_s, desired))
+    def begin(self, now_s: float, desired: int, age_s: float = 0.0) -> None:
+        """What was said before by somebody else, so long ago."""
+        self._last = (now_s - age_s, desired)
+        self._desired.append(self._last)
 
     def second(self, now_s: float, seen: FleetSecond, policy: Scaling) -> ScalingSignal:
         """``now_s``: monotonic."""
@@ -92,7 +111,15 @@ class Scaler:
         if places is not None:
             capacity = self._service.capacity(max(places * policy.target_percent / 100, 1.0), seen.growth)
         needed, words = _needed(seen, policy, expected, capacity)
-        desired = None if needed is None else self._held(now_s, needed, policy)
+        self._watched += 1
+        if needed == 0 and seen.limits_of_all and self._last is None and self._watched < LEAST_S:
+            needed, words = None, "cannot tell yet: it is watched for a few seconds only"
+        age_s = 0.0
+        if needed is None:
+            desired, age_s, words = self._kept(now_s, words, policy)
+        else:
+            desired = self._held(now_s, needed, policy)
+            self._last = (now_s, desired)
         if desired is not None and needed is not None and desired > needed:
             words += f"; {desired} were needed within the last {policy.scale_down_after_s:g} s"
         limit = _sum(seen.limits)
@@ -105,7 +132,20 @@ class Scaler:
             expected_per_s=expected,
             replica_per_s=None if capacity is None else capacity.per_s,
             used_percent=100 * busy / limit if limit else None,
+            age_s=age_s,
         )
+
+    def _kept(self, now_s: float, words: str, policy: Scaling) -> tuple[int | None, float, str]:
+        """The last number with its age, where it cannot be told anew. That none was needed is not kept: it
+        may be just what has changed."""
+        if self._last is None:
+            return None, 0.0, words
+        at, desired = self._last
+        age_s = now_s - at
+        if age_s > KEPT_S or not desired:
+            return None, 0.0, words
+        kept = min(desired, policy.max_replicas or desired)
+        return kept, age_s, f"{desired} were needed {age_s:.0f} s ago; {words}"
 
     def _held(self, now_s: float, needed: int, policy: Scaling) -> int:
         most = needed if policy.max_replicas is None else min(needed, policy.max_replicas)

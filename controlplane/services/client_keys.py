@@ -24,6 +24,7 @@ from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.table import Version
 
 LONGEST_NAME = 100
+MOST_FLEETS = 1000
 FIRST = "It is the first key: from now on every request needs a key."
 
 
@@ -46,6 +47,8 @@ CLIENT_KEY = Section(
             words="Fleets that it may use. Not set: every fleet, including future ones.",
             item=Text(words="Name of a fleet.", what="name of a fleet"),
             plural="fleets",
+            at_most=MOST_FLEETS,
+            distinct=True,
             nullable=True,
         ),
         **KEY_LIMITS,

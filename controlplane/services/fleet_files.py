@@ -2,7 +2,8 @@
 
 Applying creates or changes what the file names. With ``prune`` it removes the fleets, hardware classes
 and accelerators that the file does not name. A fleet of the file then has exactly the replicas that the
-file lists, beside those that sources (:mod:`controlplane.discovery`) put there, which are never in a file.
+file lists, beside those that sources (:mod:`controlplane.discovery`) put there, which are never in a file,
+and exactly the sources, where it has a list of these.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -24,14 +25,17 @@ from controlplane.services import (
     policies,
     replicas,
     revisions,
+    sources,
     table_size,
 )
+from controlplane.services.lookup import fleet_named
 from controlplane.services.unit_of_work import UnitOfWork, unit_of_work
 from controlplane.services.validation import refuse
 from routing.contract.defaults import without_defaults
 from routing.contract.exposure import ALL
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file import ExistingState, FleetEntry, FleetFile, HardwareEntry, ReplicaEntry
+from routing.contract.fleet_file.sources.source_structs import SourceEntry
 from routing.contract.table import AcceleratorSpec, Match
 
 _KEYS_ELSEWHERE = (
@@ -111,7 +115,8 @@ def apply(
 
 
 def read() -> FleetFile:
-    """The file that describes all that is there. Six queries."""
+    """The file that describes all that is there. Seven queries."""
+    listing = sources.entries()
     entries: dict[int, list[ReplicaEntry]] = {}
     for replica in (
         Replica.objects.filter(owner=None)
@@ -123,7 +128,10 @@ def read() -> FleetFile:
     return FleetFile(
         hardware=[HardwareEntry(name=row.name, weight=row.weight) for row in HardwareClass.objects.all()],
         accelerators=[row.spec for row in Accelerator.objects.all()],
-        fleets=[_fleet_entry(fleet, entries.get(fleet.pk, [])) for fleet in Fleet.objects.all()],
+        fleets=[
+            _fleet_entry(fleet, entries.get(fleet.pk, []), listing.get(fleet.pk))
+            for fleet in Fleet.objects.all()
+        ],
     )
 
 
@@ -150,7 +158,8 @@ def _fleet(write: UnitOfWork, entry: FleetEntry) -> list[str]:
     fleet = Fleet.objects.select_for_update().filter(name=entry.name).first()
     if fleet is None:
         change = fleets.create(_creation(entry), write.actor)
-        return [f"fleet {entry.name}: {line}" for line in change.lines]
+        made = sources.apply(write, fleet_named(entry.name), entry.sources or [])
+        return [f"fleet {entry.name}: {line}" for line in (*change.lines, *made)]
     settings = {
         "protocol": entry.protocol,
         "aliases": entry.aliases,
@@ -166,13 +175,18 @@ def _fleet(write: UnitOfWork, entry: FleetEntry) -> list[str]:
     if entry.expose is not None:
         settings["expose"] = entry.expose
     lines = fleets.put(write, fleet, settings)
+    if entry.sources is not None:
+        # First: what those that go have registered is people's then, and goes unless the file lists it.
+        lines += sources.apply(write, fleet, entry.sources)
     lines += _policy_and_replicas(write, fleet, entry)
     return [f"fleet {entry.name}: {line}" for line in lines]
 
 
 def _creation(entry: FleetEntry) -> dict[str, Any]:
     """As the API is sent it."""
-    return {"protocol": entry.protocol, **without_defaults(entry)}
+    settings = {"protocol": entry.protocol, **without_defaults(entry)}
+    settings.pop("sources", None)
+    return settings
 
 
 def _policy_and_replicas(write: UnitOfWork, fleet: Fleet, entry: FleetEntry) -> list[str]:
@@ -271,7 +285,7 @@ def _prune_accelerators(write: UnitOfWork, file: FleetFile) -> list[str]:
     return [f"accelerator {name}: deleted" for name in gone]
 
 
-def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
+def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry], listing: list[SourceEntry] | None) -> FleetEntry:
     return FleetEntry(
         name=fleet.name,
         protocol=fleet.protocol,  # type: ignore[arg-type]  # the column's choices are the literal's
@@ -288,6 +302,7 @@ def _fleet_entry(fleet: Fleet, entries: list[ReplicaEntry]) -> FleetEntry:
         probe=effective_settings.probe_of(fleet.probe),
         tls=effective_settings.tls_of(fleet.tls),
         replicas=entries,
+        sources=listing,
     )
 
 

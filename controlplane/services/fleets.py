@@ -35,6 +35,7 @@ _NAME_STAYS = (
     "a fleet's name cannot change, because its history and its clients depend on it: add the new name to "
     "aliases, or make a new fleet"
 )
+_SOURCES_LATER = "make them at /api/v1/fleets/NAME/sources, once the fleet is there"
 _COLUMNS = {"default": "is_default"}
 """Fields that the row calls otherwise."""
 _UNSET: Mapping[str, Any] = {
@@ -90,7 +91,11 @@ def _checked_new(settings: Mapping[str, Any], names: FleetNames) -> dict[str, An
     """A new fleet's settings, alone and beside the other fleets."""
     table_size.refuse_long(settings.get("replicas"))
     checked = check_fleet(settings)
-    problems = [*policy_problems(checked[0].get("policy"), "/policy"), *_replica_problems(settings)]
+    problems = [
+        *policy_problems(checked[0].get("policy"), "/policy"),
+        *_replica_problems(settings),
+        *immutable(settings, ["sources"], _SOURCES_LATER),
+    ]
     kept = accepted(checked, problems)
     if Fleet.objects.filter(name=kept["name"]).exists():
         words = f"There is a fleet {kept['name']} already: choose another name"
@@ -174,6 +179,7 @@ def checked_changes(fleet: Fleet, changes: Mapping[str, Any]) -> dict[str, Any]:
         *immutable(given, ["name"], _NAME_STAYS),
         *immutable(given, ["policy"], f"change it at /api/v1/fleets/{name}/policy"),
         *immutable(given, ["replicas"], f"change them at /api/v1/fleets/{name}/replicas"),
+        *immutable(given, ["sources"], f"change them at /api/v1/fleets/{name}/sources"),
     ]
     probe_changes = given.get("probe")
     if isinstance(probe_changes, Mapping) and changes["probe"] is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from controlplane.models import DiscoverySource, Replica, ReplicaOwner
 from controlplane.services.errors import Conflict, FieldError
-from controlplane.services.source_rules import PEOPLES_FIELDS
+from routing.contract.fleet_file.sources.source_rules import PEOPLES_FIELDS
 
 
 def owner_of(replica: Replica) -> ReplicaOwner | None:

@@ -17,7 +17,8 @@ from controlplane.services.validation import accepted, immutable, refuse, unknow
 from routing.contract.field_rules import FieldProblem
 from routing.contract.fleet_file.cross_checks import adapter_problems
 from routing.contract.fleet_file.devices import without_a_device
-from routing.contract.fleet_file.rules import MOVES_WHEN_OUT, REPLICA, check_replica
+from routing.contract.fleet_file.replica_rules import MOVES_WHEN_OUT, REPLICA
+from routing.contract.fleet_file.rules import check_replica
 from routing.contract.names import is_slug
 
 _NAME_STAYS = (

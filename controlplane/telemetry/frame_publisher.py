@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import redis
@@ -79,19 +80,33 @@ def last_sequence(client: "redis.Redis") -> int:
 class _Desired(msgspec.Struct):
     name: str
     desired_replicas: int | None = None
+    desired_age_s: float = 0.0
 
 
 class _Overview(msgspec.Struct):
+    at: float
     fleets: list[_Desired]
 
 
-def last_desired(client: "redis.Redis") -> dict[str, int]:
+class SaidBefore(NamedTuple):
+    """Of a scaling signal."""
+
+    desired: int
+    age_s: float
+
+
+def last_desired(client: "redis.Redis") -> dict[str, SaidBefore]:
     """Fleet → replicas that it needed by the last overview frame. Raises redis.RedisError."""
     try:
         overview = msgspec.json.decode(client.get(OVERVIEW_KEY) or b"", type=_Overview)
     except DECODE_ERRORS:
         return {}
-    return {one.name: one.desired_replicas for one in overview.fleets if one.desired_replicas is not None}
+    age_s = max(time.time() - overview.at, 0.0)
+    return {
+        one.name: SaidBefore(one.desired_replicas, age_s + one.desired_age_s)
+        for one in overview.fleets
+        if one.desired_replicas is not None
+    }
 
 
 def _append(pipeline: "redis.client.Pipeline", state: FramePublisherState, name: str, point: Point) -> None:

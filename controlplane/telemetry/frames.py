@@ -365,6 +365,8 @@ class FleetSummary(msgspec.Struct, kw_only=True):
     says what it exposes."""
     desired_replicas: int | None = None
     """How many it needs, by the scaling signal; ``None``: that cannot be told."""
+    desired_age_s: float = 0.0
+    """How old that is, while it cannot be told anew."""
     unserved_adapters: list[str] = []
     """Those that no replica serves: requests for them are answered with 503."""
 

@@ -7,6 +7,7 @@ from controlplane.observability import metrics
 from controlplane.scaling.signal import FleetSecond, Scaler
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow
 from controlplane.telemetry.frame_builder import Frames
+from controlplane.telemetry.frame_publisher import SaidBefore
 from controlplane.telemetry.frames import FleetFrame, ReplicaLive
 from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
 from routing.contract.startup import expected_duration
@@ -34,15 +35,17 @@ class Scalers:
             numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
             frame.scaling = scaler.second(now, _second(row, frame, numbers), row.scaling)
             frame.summary.desired_replicas = frame.scaling.desired
+            frame.summary.desired_age_s = frame.scaling.age_s
             _expose(row.name, frame.scaling.desired)
         for name in self._fleets.keys() - frames.fleets.keys():
             del self._fleets[name]
             _expose(name, None)
 
-    def begin(self, desired: Mapping[str, int], now: float) -> None:
-        """What another leader has said last: fewer are not said before they may be."""
-        for name, number in desired.items():
-            self._fleets.setdefault(name, Scaler()).begin(now, number)
+    def begin(self, said: Mapping[str, SaidBefore], now: float) -> None:
+        """What another leader has said last: it stands until it can be told anew, and fewer are not said
+        before they may be."""
+        for name, last in said.items():
+            self._fleets.setdefault(name, Scaler()).begin(now, last.desired, last.age_s)
 
 
 def _expose(fleet: str, desired: int | None) -> None:

@@ -262,6 +262,9 @@ class ListOf(Rule):
     item: Rule
     plural: str
     at_least: int = 0
+    at_most: int | None = None
+    distinct: bool = False
+    """What is in it already is left out when it comes again."""
 
     def _read(self, value: object, at: str, problems: Problems) -> object:
         if not isinstance(value, list):
@@ -270,17 +273,22 @@ class ListOf(Rule):
         if len(value) < self.at_least:
             problems.append(FieldProblem(at, f"needs at least {self.at_least} of the {self.plural}"))
             return INVALID
-        kept = []
+        if self.at_most is not None and len(value) > self.at_most:
+            message = f"has {len(value)} {self.plural}: give it {self.at_most} at most"
+            problems.append(FieldProblem(at, message))
+            return INVALID
+        kept: list[object] = []
         for index, item in enumerate(value):
             if enough(problems):
                 break
             read = self.item.read(item, below(at, index), problems)
-            if read is not INVALID:
+            if read is not INVALID and not (self.distinct and read in kept):
                 kept.append(read)
         return kept
 
     def kind(self) -> str:
-        return f"list of {self.plural}"
+        most = "" if self.at_most is None else f"up to {self.at_most} "
+        return f"list of {most}{self.plural}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -136,6 +136,8 @@ RETRIES = Section(
             "may be sent twice; after 500 once. `[]`: none.",
             item=RetryStatus(words="429 or 500 to 599.", minimum=TOO_MANY_REQUESTS, maximum=599, whole=True),
             plural="status codes, 429 or 500 to 599",
+            at_most=101,
+            distinct=True,
         ),
     },
 )
@@ -208,6 +210,8 @@ FALLBACK = Section(
             "would be late at each replica; `context_length_exceeded`: a replica says that it is too long.",
             item=Choice(words="Cause.", options=get_args(FallbackCause)),
             plural="causes",
+            at_most=16,
+            distinct=True,
             at_least=1,
         ),
         "included": Flag(

@@ -140,6 +140,7 @@ PROBE = Section(
             words="Fields that each request of a probe has as well.",
             item=Text(words="`Name: value`.", what="header field", check=_header_field),
             plural="header fields (`Name: value`)",
+            at_most=32,
         ),
         "inference": Choice(
             words="A small real request follows a probe that has passed, and its answer decides: "
@@ -188,6 +189,8 @@ PROBE = Section(
             item=Number(words="Status code.", minimum=200, maximum=599, whole=True),
             plural="status codes, 200 to 599",
             at_least=1,
+            at_most=400,
+            distinct=True,
             nullable=True,
         ),
         "body_contains": Text(

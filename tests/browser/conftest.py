@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.browser.following import Following
 from tests.browser.measuring import Measuring
 from tests.browser.site import ADMIN, Site
 from tests.conftest import RedisServer
@@ -95,6 +96,13 @@ def new_fleet(site: Site, measuring: Measuring) -> Callable[..., str]:
         return name
 
     return make
+
+
+@pytest.fixture
+def following(site: Site) -> Iterator[Following]:
+    following = Following(site)
+    yield following
+    following.process.communicate(timeout=20)
 
 
 class Watched:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
 from tests.browser.conftest import Watched
 from tests.browser.site import LOOKER, Site
 from tests.proxy_process import Replica, free_port

@@ -21,7 +21,7 @@ Open = Callable[..., Page]
 SLO = Slo(latency_s=2.0, first_token_s=0.5, availability_percent=99.9)
 
 
-def count(measuring: Measuring, fleet: str) -> None:
+def count(measuring: Measuring, fleet: str, untold: str = "") -> None:
     """As whoever counts publishes it: success well, latency overdrawn and broken now, few streams."""
     now = time.time()
     points = {
@@ -33,7 +33,10 @@ def count(measuring: Measuring, fleet: str) -> None:
         ],
         "first_token": [CountPoint(now - 600, 0, 0), CountPoint(now, 12, 12)],
     }
-    stand = [status(target, CountSeries(points[target.kind]), now) for target in of_policy(SLO)]
+    stand = [
+        status(target, CountSeries(points[target.kind]), now, untold=untold if target.within_s == 0.5 else "")
+        for target in of_policy(SLO)
+    ]
     published.publish(measuring.redis, [FleetObjectives(fleet, stand)], now)
 
 
@@ -52,6 +55,9 @@ def test_how_objectives_stand_is_told_in_numbers(
     expect(rows.nth(1)).to_contain_text("broken")
     expect(rows.nth(1)).to_contain_text("-100 %")
     expect(rows.nth(2)).to_contain_text("too few requests to tell")
+    count(measuring, name, untold="no streamed answer among 40 requests in 5 min: it cannot be told")
+    expect(rows.nth(2)).to_contain_text("nothing streams")
+    expect(rows.nth(2)).to_contain_text("no streamed answer among 40 requests in 5 min")
     assert findings(page) == []
 
 

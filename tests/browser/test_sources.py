@@ -2,55 +2,15 @@
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.following import Following
 from tests.browser.site import Site
-from tests.proxy_process import ROOT
 
 pytestmark = pytest.mark.browser
-
-RUNNER = """
-import django; django.setup()
-import sys
-from controlplane.datastores import redis
-from controlplane.discovery.runner import DiscoveryRunner
-from controlplane.models import ReplicaHealth
-from controlplane.services.health import record_transition
-DiscoveryRunner(redis.client(), lambda: True).start()
-for line in sys.stdin:
-    for row in ReplicaHealth.objects.all():
-        record_transition(row.replica_id, row.state, "ready", "200", True)
-    print("ready", flush=True)
-"""
-
-
-class Following:
-    """A process that follows the site's sources, as a conductor does, and plays the probes."""
-
-    def __init__(self, site: Site) -> None:
-        self.folder = Path(site.environment["SWITCHYARD_DATA_DIR"]) / "sources"
-        command = [sys.executable, "-c", RUNNER]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=site.environment, text=True, **pipes)
-
-    def all_pass(self) -> None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(file=self.process.stdin, flush=True)
-        assert self.process.stdout.readline() == "ready\n"
-
-
-@pytest.fixture
-def following(site: Site) -> Iterator[Following]:
-    following = Following(site)
-    yield following
-    following.process.communicate(timeout=20)
 
 
 def test_owners_and_sources_say_what_stays_without_a_word(
@@ -76,7 +36,7 @@ def test_owners_and_sources_say_what_stays_without_a_word(
 
     rows["b"].get_by_role("button", name="Edit b").click()
     form = page.get_by_role("form", name="Edit b")
-    expect(form).to_contain_text("Source rack (file) put it there and says what it is")
+    expect(form).to_contain_text("Source rack put it there and says what it is")
     expect(form.get_by_role("button", name="Remove …")).to_have_count(0)
     page.keyboard.press("Escape")
 

@@ -1,6 +1,6 @@
 """The pages' list of a replica's settings is that of the rules that check them."""
 
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
 from tests.dashboard.jsdoc import typedefs
 
 

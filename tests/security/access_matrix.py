@@ -59,6 +59,8 @@ API: Mapping[str, Methods] = {
         "PATCH": ADMINISTER_ALL,
         "DELETE": ADMINISTER,
     },
+    "/api/v1/fleets/<str:fleet>/sources/<str:source>/resync": {"POST": OPERATE},
+    "/api/v1/fleets/<str:fleet>/source-trials": {"POST": ADMINISTER_ALL},
     "/api/v1/fleets/<str:fleet>/sources/<str:source>/leases/<str:replica>": {
         "GET": READ,
         "PUT": OPERATE,

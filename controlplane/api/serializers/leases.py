@@ -14,6 +14,7 @@ class LeasedReplicaSerializer(ReadOnlySerializer):
 
 class LeaseSerializer(ReadOnlySerializer):
     name = serializers.CharField()
+    url = serializers.CharField(help_text="Of the server that holds it, or held it last.")
     ttl_s = serializers.FloatField(help_text="How long it holds from each renewal; renew at a third of it.")
     expires_in_s = serializers.FloatField(help_text="0: it has run out, or was released.")
     leaving = serializers.BooleanField(help_text="Whether the replica is on its way out.")

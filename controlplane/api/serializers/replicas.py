@@ -6,8 +6,8 @@ from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.outcomes import OutcomeSerializer
 from controlplane.api.serializers.rule_fields import Field, setting_fields
 from controlplane.api.serializers.trials import TrialSerializer
-from controlplane.services.source_rules import KINDS
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.sources.source_rules import KINDS
 from routing.contract.fleet_file.structs import ReplicaEntry
 from routing.contract.moving import STAYS
 

@@ -5,7 +5,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.api.serializers.rule_fields import Field, section_serializer
 from controlplane.models import SourceState
-from controlplane.services.source_rules import KINDS
+from routing.contract.fleet_file.sources.source_rules import KINDS
 
 _OF_KIND = {
     kind: section_serializer(f"{kind.capitalize()}Source", section, section.words)
@@ -33,10 +33,11 @@ class SourceSerializer(ReadOnlySerializer):
     kind = serializers.ChoiceField(choices=list(KINDS))
     replica = serializers.DictField(help_text="Settings of every replica that it lists.")
     resync_s = serializers.FloatField()
+    paused = serializers.BooleanField(help_text="Whether it is not followed for now.")
     state = serializers.ChoiceField(
         choices=SourceState.values,
         help_text="`waiting`: not listed yet. `frozen`: replicas stay that it does not list. `failing`: it "
-        "does not answer, all its replicas stay.",
+        "does not answer, all its replicas stay. `paused`: it is not followed, its replicas stay.",
     )
     reason = serializers.CharField(help_text="Why it is in that state, in words.", allow_blank=True)
     since = serializers.DateTimeField(help_text="When it entered this state.")
@@ -61,6 +62,12 @@ class SourceSerializer(ReadOnlySerializer):
             if name == "kind":
                 ordered |= {kind: of_kind(required=False) for kind, of_kind in _OF_KIND.items()}
         return ordered
+
+
+class SourceResyncedSerializer(SourceSerializer):
+    listed = serializers.BooleanField(
+        help_text="Whether it was listed meanwhile. False: it does not answer yet, or no conductor leads."
+    )
 
 
 class SourceChangedSerializer(SourceSerializer):

@@ -25,7 +25,7 @@ import dns.resolver
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError, entries_of, no_changes
 from controlplane.discovery.listing import Listing
-from controlplane.services.source_kinds.dns_records import port_of, split_server
+from routing.contract.fleet_file.sources.dns_records import port_of, split_server
 from routing.contract.names import is_slug
 
 ANSWER_WITHIN_S = 2.0

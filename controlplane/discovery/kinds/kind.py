@@ -5,11 +5,11 @@ from typing import Any, Protocol
 
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.listing import Listing
-from controlplane.services.source_rules import misplaced
 from routing.contract.defaults import with_defaults
 from routing.contract.field_rules import MOST_PROBLEMS, FieldProblem, path_of
 from routing.contract.fleet_file import ReplicaEntry
 from routing.contract.fleet_file.rules import check_replica
+from routing.contract.fleet_file.sources.source_rules import misplaced
 
 
 class SourceError(Exception):

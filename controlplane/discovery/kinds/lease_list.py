@@ -9,16 +9,15 @@ from typing import Any
 
 import redis
 
-from controlplane.datastores import redis as datastore
+from controlplane.daemon_threads import in_daemon_thread
 from controlplane.discovery import leases
-from controlplane.discovery.daemon_threads import in_daemon_thread
 from controlplane.discovery.fleet_view import OwnRow
-from controlplane.discovery.kinds.kind import SourceError, entry_of
-from controlplane.discovery.lease_store import BELL, LeaseStore
+from controlplane.discovery.kinds.kind import SourceError, entry_of, no_changes
+from controlplane.discovery.lease_store import LeaseStore
 from controlplane.discovery.listing import Listing
-from controlplane.services.source_kinds.lease import LEASE_FIELDS
 from routing.contract.defaults import without_defaults
 from routing.contract.fleet_file import ReplicaEntry
+from routing.contract.fleet_file.sources.lease import LEASE_FIELDS
 
 READ_WITHIN_S = 5.0
 FORGOTTEN_AFTER_S = 60.0
@@ -30,7 +29,6 @@ class LeaseList:
 
     def __init__(self, client: "redis.Redis", uid: str, ttl_s: float, template: Mapping[str, Any]) -> None:
         self._store = LeaseStore(client, uid)
-        self._uid = uid
         self._ttl_s = ttl_s
         self._template = template
         self._back: float | None = None
@@ -42,16 +40,9 @@ class LeaseList:
         except redis.RedisError as error:
             raise SourceError("Redis, which has the leases, does not answer") from error
 
-    async def changes(self) -> AsyncIterator[None]:
-        client = datastore.async_client()
-        try:
-            async with client.pubsub(ignore_subscribe_messages=True) as bell:
-                await bell.subscribe(BELL)
-                async for message in bell.listen():
-                    if message["data"].decode() == self._uid:
-                        yield None
-        finally:
-            await client.aclose()
+    def changes(self) -> AsyncIterator[None]:
+        """The bell tells of them (:mod:`controlplane.discovery.bell`)."""
+        return no_changes()
 
     async def close(self) -> None:
         return
@@ -71,13 +62,25 @@ class LeaseList:
         }
         over = found.keys() - valid.keys() - own.keys()
         self._store.forget(name for name in over if now - found[name].expires_at > FORGOTTEN_AFTER_S)
+        claims = self._store.claims(2 * self._ttl_s)
         return Listing(
             {name: self._entry(name, settings) for name, settings in (valid | lost).items()},
             leaving=frozenset(name for name, lease in found.items() if lease.leaving),
+            note=_claimed_twice(claims, valid),
         )
 
     def _entry(self, name: str, settings: Mapping[str, object]) -> ReplicaEntry:
         return entry_of({**self._template, **settings, "name": name})
+
+
+def _claimed_twice(claims: Mapping[str, str], valid: Mapping[str, Mapping[str, object]]) -> str:
+    """Names that two servers claim, in words. One that has got it since claims it no more."""
+    both = sorted((name, url) for name, url in claims.items() if valid.get(name, {}).get("url", url) != url)
+    if not both:
+        return ""
+    name, url = both[0]
+    more = f" (and {len(both) - 1} more names)" if len(both) > 1 else ""
+    return f"{url} claims the name {name} too, and is refused: give one of the two another name{more}"
 
 
 def _settings(row: OwnRow) -> dict[str, object]:

@@ -9,7 +9,7 @@ from controlplane.discovery.kinds.kubernetes import ClusterAccess, KubernetesSer
 from controlplane.discovery.kinds.lease_list import LeaseList
 from controlplane.discovery.kinds.watched_file import WatchedFile
 from controlplane.models import DiscoverySource
-from controlplane.services import source_rules
+from routing.contract.fleet_file.sources import source_rules
 
 
 def build(source: DiscoverySource) -> SourceKind:

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from controlplane.discovery.daemon_threads import in_daemon_thread
+from controlplane.daemon_threads import in_daemon_thread
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError, entries_of, no_changes
 from controlplane.discovery.listing import Listing

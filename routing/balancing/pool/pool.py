@@ -434,7 +434,7 @@ class Pool:
         if work <= 0.0:
             work = self.speed.estimated(work) if work else self.speed.mean_work
         if self.admission.has_waiters and turn == NEW and not self._weighs_waiting:
-            return self._slow_path.busy()
+            return self._behind_others(False, now, None)
         candidates = self._eligible
         size = len(candidates)
         if key and size and self.affinity is not None:
@@ -524,7 +524,9 @@ class Pool:
         if turn == NEW and not self._weighs_waiting:
             admission = self.admission
             if admission.anybody_waits if place is not None and place.limited else admission.has_waiters:
-                return self._slow_path.busy()
+                if pinned is not None:
+                    return self._slow_path.busy()
+                return self._behind_others(bool(excluded), now, place)
         odds = None
         if pinned is not None:
             found = self._slow_path.begin_pinned(pinned, Demand(work, since), now, turn)
@@ -543,6 +545,10 @@ class Pool:
         if now >= self._predictions.due and isinstance(found, Attempt):
             return self._sampled(found, given_work > 0.0, now, odds)
         return found
+
+    def _behind_others(self, retried: bool, now: float, place: AdapterPlacement | None) -> Rejection:
+        """Of a newcomer that lines up: others wait for a slot, or for the first replica that is ready."""
+        return self._slow_path.busy() if self._eligible else self._slow_path.reject(retried, now, place)
 
     def _sampled(self, attempt: Attempt, told: bool, now: float, odds: Odds | None) -> PredictedAttempt:
         """Predict how long this request will take, and learn from it. ``told``: it tells its length."""

@@ -45,6 +45,8 @@ class ExistingState(NamedTuple):
     """Fleet → its protocol and fallbacks. Fleets in the file are skipped."""
     refused: Mapping[str, str] = {}
     """Top-level field that is not allowed there → why. Empty lists pass."""
+    refused_of_fleets: Mapping[str, str] = {}
+    """The same of fields of fleets."""
 
     def taken_names(self, in_file: Collection[str]) -> dict[str, str]:
         """Name, alias or adapter → its owner: ``an alias of fleet x``."""
@@ -73,11 +75,7 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
     classes = list(entries_of(file, "hardware"))
     fleets = list(entries_of(file, "fleets"))
     known = {*existing.hardware, *(texts_of(classes, "name"))}
-    problems: Problems = [
-        FieldProblem(f"/{key}", why, at_key=True)
-        for key, why in existing.refused.items()
-        if file[1].get(key) not in (None, [])
-    ]
+    problems = _refused(file, existing.refused)
     _unique_names(classes, problems)
     keys = list(entries_of(file, "client_keys"))
     _unique_names(fleets, problems)
@@ -97,12 +95,32 @@ def cross_check_problems(content: Any, strategies: StrategyRules | None, existin
         replicas = list(entries_of(fleet, "replicas"))
         _unique_names(replicas, problems)
         _known_hardware(replicas, known, problems)
+        problems += _refused(fleet, existing.refused_of_fleets)
+        sources = list(entries_of(fleet, "sources"))
+        _unique_names(sources, problems)
+        _known_hardware([one for source in sources for one in _templates(source)], known, problems)
         for pointer, fields in replicas:
             problems += (
                 [] if enough(problems) else adapter_problems(fields, fleet[1].get("adapters"), pointer)
             )
         problems += [] if enough(problems) else _strategy(fleet, strategies)
     return problems
+
+
+def _refused(of: RawEntry, refused: Mapping[str, str]) -> Problems:
+    pointer, fields = of
+    return [
+        FieldProblem(f"{pointer}/{key}", why, at_key=True)
+        for key, why in refused.items()
+        if fields.get(key) not in (None, [])
+    ]
+
+
+def _templates(source: RawEntry) -> list[RawEntry]:
+    """Of a source: the settings of all that it lists."""
+    pointer, fields = source
+    replica = fields.get("replica")
+    return [(f"{pointer}/replica", replica)] if isinstance(replica, Mapping) else []
 
 
 def _unique_names(parts: list[RawEntry], problems: Problems) -> None:

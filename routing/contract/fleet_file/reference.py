@@ -13,16 +13,20 @@ import msgspec
 
 from routing.contract.defaults import default_of
 from routing.contract.field_rules import ListOf, Number, Rule, Section
-from routing.contract.fleet_file.rules import (
-    ACCELERATOR,
-    CLIENT_KEY,
-    FILE,
-    FLEET,
-    HARDWARE,
-    MATCH,
-    REPLICA,
-    TLS,
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.rules import ACCELERATOR, CLIENT_KEY, FILE, FLEET, HARDWARE, MATCH, TLS
+from routing.contract.fleet_file.sources.dns_records import DNS
+from routing.contract.fleet_file.sources.kubernetes import KUBERNETES
+from routing.contract.fleet_file.sources.lease import LEASE
+from routing.contract.fleet_file.sources.source_rules import SOURCE
+from routing.contract.fleet_file.sources.source_structs import (
+    DnsSettings,
+    FileSettings,
+    KubernetesSettings,
+    LeaseSettings,
+    SourceEntry,
 )
+from routing.contract.fleet_file.sources.watched_file import FILE as FILE_SOURCE
 from routing.contract.fleet_file.structs import (
     ClientKeyEntry,
     FleetEntry,
@@ -67,6 +71,11 @@ SECTIONS: dict[str, tuple[Section, type[msgspec.Struct]]] = {
     "fleet": (FLEET, FleetEntry),
     "match": (MATCH, Match),
     "replica": (REPLICA, ReplicaEntry),
+    "source": (SOURCE, SourceEntry),
+    "watchedfile": (FILE_SOURCE, FileSettings),
+    "leases": (LEASE, LeaseSettings),
+    "dns": (DNS, DnsSettings),
+    "kubernetes": (KUBERNETES, KubernetesSettings),
     "keys": (CLIENT_KEY, ClientKeyEntry),
     "policy": (POLICY, Policy),
     "timeouts": (TIMEOUTS, Timeouts),

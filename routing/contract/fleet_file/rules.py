@@ -7,7 +7,7 @@ not here: they are in the structs (Policy, Probe and :mod:`routing.contract.flee
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from routing.contract.addresses import certificate_name, normalise_url
+from routing.contract.addresses import certificate_name
 from routing.contract.exposure import ExposeRule
 from routing.contract.field_rules import (
     Choice,
@@ -18,70 +18,38 @@ from routing.contract.field_rules import (
     Problems,
     Section,
     Text,
-    count,
 )
+from routing.contract.fleet_file.replica_rules import (
+    REPLICA,
+    WEIGHT_WORDS,
+    checked_alias,
+    checked_device,
+    memory,
+    name_of,
+    none_or_alias,
+)
+from routing.contract.fleet_file.sources.source_rules import MOST_SOURCES, SOURCE
 from routing.contract.fleet_file.structs import FILE_VERSION
 from routing.contract.key_limit_rules import KEY_LIMITS
 from routing.contract.label_rules import Labels
 from routing.contract.matches import normalise_host, normalise_path
-from routing.contract.names import DEVICE_RULE, alias_problem, checked_slug, is_device_name
+from routing.contract.names import checked_slug
 from routing.contract.policy_rules import POLICY
 from routing.contract.probe_rules import PROBE
 from routing.contract.secret_references import ca_reference, credential_reference
-from routing.contract.table import AdminState, ApiProtocol
-
-
-def _device(text: str) -> str:
-    if not is_device_name(text):
-        raise ValueError(f'"{text[:140]}" is not a valid name of an accelerator: {DEVICE_RULE}')
-    return text
-
-
-def _alias(text: str) -> str:
-    problem = alias_problem(text)
-    if problem:
-        raise ValueError(problem)
-    return text
-
-
-def _none_or_alias(text: str) -> str:
-    return _alias(text) if text else text
-
-
-def _site(text: str) -> str:
-    return checked_slug(text) if text else text
+from routing.contract.table import ApiProtocol
 
 
 def _server_name(text: str) -> str:
     return certificate_name(text) if text else text
 
 
-def _name(what: str, example: str) -> Text:
-    words = f"Name of the {what}. Cannot change later."
-    return Text(words=words, what="name", check=checked_slug, required=example)
-
-
-def _bytes(words: str, *, minimum: int = 0, nullable: bool = False, required: str = "") -> Number:
-    """An amount of a device's memory."""
-    return Number(
-        words=words,
-        minimum=minimum,
-        maximum=1_000_000_000_000_000,
-        whole=True,
-        unit="bytes",
-        nullable=nullable,
-        required=required,
-    )
-
-
-_WEIGHT_WORDS = "Speed relative to weight 1.0. 0: gets no new requests."
-
 HARDWARE = Section(
     words="A named kind of hardware.",
     what="a hardware class",
     fields={
-        "name": _name("hardware class", "h100-80g"),
-        "weight": Number(words=_WEIGHT_WORDS, minimum=0, maximum=1000),
+        "name": name_of("hardware class", "h100-80g"),
+        "weight": Number(words=WEIGHT_WORDS, minimum=0, maximum=1000),
     },
 )
 
@@ -92,10 +60,10 @@ ACCELERATOR = Section(
         "name": Text(
             words="Name of the device; begin with the host's name. Cannot change later.",
             what="name of an accelerator",
-            check=_device,
+            check=checked_device,
             required="node1/gpu0",
         ),
-        "memory_bytes": _bytes("Memory of the device.", minimum=1, required="85899345920"),
+        "memory_bytes": memory("Memory of the device.", minimum=1, required="85899345920"),
         "headroom_percent": Number(
             words="Share of the memory that is kept free: no weights, no leases.",
             minimum=0,
@@ -103,101 +71,6 @@ ACCELERATOR = Section(
             unit="percent",
         ),
     },
-)
-
-MOVES_WHEN_OUT = "is for a replica that is taken out: set admin_state to draining or maintenance"
-"""What is wrong with ``move`` at an active replica."""
-
-
-def _move_when_out(fields: Mapping[str, Any], at: str, problems: Problems) -> None:
-    state = fields.get("admin_state")
-    # What changes a replica has no name, and may leave its state as it is.
-    if fields.get("move") is True and (state == "active" or (state is None and "name" in fields)):
-        problems.append(FieldProblem(f"{at}/move", MOVES_WHEN_OUT))
-
-
-REPLICA = Section(
-    words="One independent instance of the model.",
-    what="a replica",
-    fields={
-        "name": _name("replica, unique in its fleet", "a"),
-        "url": Text(
-            words="Base URL: `http://host:port` or `https://host:port`, with an optional path prefix.",
-            what="URL",
-            check=normalise_url,
-            required='"http://10.0.0.1:8000"',
-        ),
-        "hardware": Text(
-            words="Hardware class. The replica's weight comes from it.",
-            what="name of a hardware class",
-            check=checked_slug,
-            nullable=True,
-        ),
-        "weight": Number(
-            words=f"{_WEIGHT_WORDS} Not set: the hardware class's weight, or 1.0 without one.",
-            minimum=0,
-            maximum=1000,
-            nullable=True,
-        ),
-        "max_concurrency": count(
-            "Most requests in flight at the replica; more wait. Not set: the policy's value.",
-            1_000_000,
-            nullable=True,
-        ),
-        "accelerators": ListOf(
-            words="Accelerators that the replica runs on.",
-            item=Text(words="Name of an accelerator.", check=_device),
-            plural="names",
-        ),
-        "memory_bytes": _bytes(
-            "Memory that the replica holds on each of its accelerators all the time, mainly its weights.",
-            nullable=True,
-        ),
-        "request_bytes": _bytes("Memory that one request takes on each accelerator while it runs."),
-        "request_bytes_per_work": Number(
-            words="Additional memory of one request on each accelerator, per unit of its estimated work.",
-            minimum=0,
-            maximum=1_000_000_000_000,
-            unit="bytes",
-        ),
-        "adapters": ListOf(
-            words="Which of the fleet's LoRA adapters the replica serves. `[]`: none. Not set: all of them.",
-            item=Text(words="Name of an adapter of the fleet.", check=_alias),
-            plural="names",
-            nullable=True,
-        ),
-        "site": Text(
-            words="Site of the replica. Not set: local to proxies of every site.",
-            what="name of a site",
-            check=_site,
-            nullable=True,
-        ),
-        "version": Text(
-            words="Version of what the replica serves, of its model for one. Only replicas of the same "
-            "version continue each other's answers; those without one count as one version.",
-            what="name of a version",
-            check=_none_or_alias,
-            nullable=True,
-        ),
-        "credential": Text(
-            words="Reference to the bearer token that the replica requires: `env:NAME` or `file:/whole/path` "
-            "on the hosts of proxies and probes. Not set: the fleet's.",
-            what="reference",
-            check=credential_reference,
-            nullable=True,
-        ),
-        "admin_state": Choice(
-            words="Admin state, set by an operator. Not set: unchanged; a new replica is active.",
-            options=get_args(AdminState),
-            nullable=True,
-        ),
-        "move": Flag(
-            words="Whether its streams that can be continued are moved to other replicas, while it is "
-            "draining or in maintenance. Not set: unchanged; a new replica's are not.",
-            nullable=True,
-        ),
-    },
-    cross_check=_move_when_out,
 )
 
 
@@ -249,23 +122,25 @@ FLEET = Section(
     words="All replicas that serve one model.",
     what="a fleet",
     fields={
-        "name": _name("fleet, unique in the file", "llama-3-8b"),
+        "name": name_of("fleet, unique in the file", "llama-3-8b"),
         "protocol": Choice(words="API that clients use.", options=get_args(ApiProtocol), required="openai"),
         "aliases": ListOf(
             words="Other names that clients may use.",
-            item=Text(words="Alias.", check=_alias),
+            item=Text(words="Alias.", check=checked_alias),
             plural="names",
+            at_most=1000,
         ),
         "adapters": ListOf(
             words="LoRA adapters that replicas serve as well, all of them unless a replica says otherwise. "
             "Their names are forwarded unchanged.",
-            item=Text(words="Name of an adapter.", check=_alias),
+            item=Text(words="Name of an adapter.", check=checked_alias),
             plural="names",
+            at_most=10_000,
         ),
         "served_model": Text(
             words="Name of the model at the replicas, if it differs from the fleet's name.",
             what="model name",
-            check=_none_or_alias,
+            check=none_or_alias,
         ),
         "expose": ExposeRule(
             nullable=True,
@@ -282,6 +157,7 @@ FLEET = Section(
             words="Hosts and paths that are routed to this fleet.",
             item=MATCH,
             plural="matches",
+            at_most=1000,
         ),
         "labels": Labels(
             words="Names with values, as `team: search`. Roles can be limited to fleets that have them.",
@@ -291,6 +167,14 @@ FLEET = Section(
         "probe": PROBE,
         "tls": TLS,
         "replicas": ListOf(words="Replicas of the fleet.", item=REPLICA, plural="replicas"),
+        "sources": ListOf(
+            words="What lists further replicas ([discovery](discovery.md)): of a control plane only. Not "
+            "set: those that the fleet has stay as they are.",
+            item=SOURCE,
+            plural="sources",
+            at_most=MOST_SOURCES,
+            nullable=True,
+        ),
     },
 )
 
@@ -309,7 +193,7 @@ CLIENT_KEY = Section(
     words="A client key of a proxy that runs from this file.",
     what="a client key",
     fields={
-        "name": _name("client key, unique in the file", "website"),
+        "name": name_of("client key, unique in the file", "website"),
         "key": Text(
             words="Reference to the key: `env:NAME` or `file:PATH`. Never the key itself.",
             what="reference",
@@ -321,6 +205,8 @@ CLIENT_KEY = Section(
             item=Text(words="Name of a fleet.", check=checked_slug),
             plural="fleets",
             at_least=1,
+            at_most=1000,
+            distinct=True,
             nullable=True,
         ),
         **KEY_LIMITS,

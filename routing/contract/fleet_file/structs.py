@@ -6,6 +6,7 @@ The reference for people is ``docs/fleet-file.md``; its tables are checked again
 import msgspec
 
 from routing.contract.exposure import Expose
+from routing.contract.fleet_file.sources.source_structs import SourceEntry
 from routing.contract.policy import Policy
 from routing.contract.priority import DEFAULT_PRIORITY, Priority
 from routing.contract.probe import Probe
@@ -77,6 +78,8 @@ class FleetEntry(msgspec.Struct, frozen=True, kw_only=True):
     probe: Probe = Probe()
     tls: Tls = Tls()
     replicas: list[ReplicaEntry] = []
+    sources: list[SourceEntry] | None = None
+    """What lists further replicas; ``None``: a control plane leaves those of the fleet as they are."""
 
 
 class ClientKeyEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from routing.contract import input_file
 from routing.contract.client_keys import new_salt
 from routing.contract.fleet_compiler import compile_fleet_file
 from routing.contract.fleet_file import (
+    ExistingState,
     FileProblem,
     FleetFile,
     FleetFileError,
@@ -37,6 +38,10 @@ log = logging.getLogger(__name__)
 
 POLL_EVERY_S = 0.5
 _MOST_NAMED = 10
+_NO_SOURCES = (
+    "are followed by a control plane only: a proxy that runs from the file alone has the replicas that it "
+    "lists; list them in replicas, or remove the sources"
+)
 EPOCH = 1
 """Always the same: versions last as long as the master, and its workers start after it."""
 
@@ -46,7 +51,8 @@ SALT = new_salt()
 
 def read(path: Path) -> tuple[FleetFile, FileKeys]:
     """The file, and its client keys for a manifest. Raises FleetFileError with every problem, or OSError."""
-    file = load(path, strategies=StrategyRules(strategies.names(), strategies.build, strategies.why_not))
+    rules = StrategyRules(strategies.names(), strategies.build, strategies.why_not)
+    file = load(path, strategies=rules, existing=ExistingState(refused_of_fleets={"sources": _NO_SOURCES}))
     keys, problems = file_keys.hash_keys(file.client_keys, path.parent, SALT)
     if problems:
         document = yaml_document.read(input_file.read(path, MAX_BYTES).decode("utf-8-sig"))

@@ -31,6 +31,8 @@ COLD = "fleet_cold"
 SAY_WHY = (COLD, "memory_short")
 """Something other than a slot is missing: a request that times out gets this as the reason."""
 
+_NO_SLOT = Rejection("queue_timeout", "", None, inf)
+
 OnAdmitted = Callable[[Attempt, float], None]
 """Called with the attempt that was found, and the time."""
 
@@ -97,13 +99,13 @@ class QueuedRequest:
         return True
 
     def timed_out(self, now: float) -> None:
-        exchange, refusal = self._exchange, self._refusal
+        exchange, refusal = self._exchange, self._still_refused(now)
         exchange.stop_waiting()
         if timeouts.client_gave_up(exchange, now):
             local_reply.reply_client_timeout(exchange)
             return
         waited = f"{now - self.ticket.since:.1f} s"
-        if refusal.code in SAY_WHY:
+        if refusal.code in SAY_WHY or not refusal.max_wait_s:
             words = f"timed out after {waited} in the queue: {refusal.message}"
             self._answer(refusal.code, words, refusal.retry_after_s or 0.0)
         else:
@@ -112,6 +114,13 @@ class QueuedRequest:
             of_fleet = f"{fleet} that serves {in_words(adapters)}" if adapters else fleet
             words = f"no replica of fleet {of_fleet} had a free slot for the request within {waited}"
             self._answer("queue_timeout", words, self._pool.admission.retry_after())
+
+    def _still_refused(self, now: float) -> Rejection:
+        """Why it waits until now. A cold start that it began to wait for may be over: its first replica may
+        be ready, with its slots taken by others, or gone."""
+        if self._refusal.code == COLD:
+            self._refusal = self._pool.rejection(now) or _NO_SLOT
+        return self._refusal
 
     def preempted(self, now: float) -> None:
         self._exchange.stop_waiting()

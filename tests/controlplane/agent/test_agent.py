@@ -17,8 +17,9 @@ from django.contrib.auth.models import User
 from pytest_django.live_server_helper import LiveServer
 
 from controlplane.agent.command import main
+from controlplane.discovery.lease_store import LeaseStore
 from controlplane.discovery.runner import DiscoveryRunner
-from controlplane.models import Replica, ReplicaHealth
+from controlplane.models import DiscoverySource, Replica, ReplicaHealth
 from controlplane.services import sources, tokens
 from tests.proxy_process import ROOT
 
@@ -107,6 +108,23 @@ def test_it_registers_once_the_server_is_ready_and_leaves_when_told(
     assert agent.poll() is None, "it waits until requests in flight are finished"
     Replica.objects.get().delete()  # as the runner does once proxies say that nothing is in flight
     assert agent.wait(10) == 0
+
+
+def test_one_whose_name_a_server_elsewhere_has_does_not_take_that_one_out(
+    agent: "subprocess.Popen[str]", server: ModelServer, redis_client: "redis.Redis"
+) -> None:
+    assert agent.stderr is not None
+    server.status = 200
+    until(Replica.objects.exists)
+    store = LeaseStore(redis_client, str(DiscoverySource.objects.get().uid))
+    store.release("a")
+    elsewhere = {"url": "http://127.0.0.1:9"}
+    store.grant("a", elsewhere, 3600.0)
+    until(lambda: Replica.objects.get().url == elsewhere["url"])
+    agent.send_signal(signal.SIGTERM)
+    until(lambda: "a server elsewhere has the name" in agent.stderr.readline())  # type: ignore[union-attr]
+    assert store.read("a")[0]["a"].leaving is False
+    assert Replica.objects.get().admin_state == "active"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,14 @@ PARTS = {
 
 
 def picture(*fleets: SeenFleet, **changes: Any) -> Picture:
-    values = {"devices": [], "parts": PARTS, "proxies": [worker()], "certificates": {}, "objectives": []}
+    values = {
+        "devices": [],
+        "parts": PARTS,
+        "proxies": [worker()],
+        "certificates": {},
+        "objectives": [],
+        "sources": [],
+    }
     return Picture(**{"fleets": list(fleets) or [fleet()], **values, **changes})
 
 

@@ -1,6 +1,7 @@
 """Real receivers of notifications: an HTTP server and a mail server, on sockets of this machine."""
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ class HttpReceiver:
     got: list[Delivered] = field(default_factory=list)
     status: Callable[[], int] = lambda: 200
     location: str = ""
+    retry_after: str = ""
     words: bytes = b"ok"
 
     @property
@@ -51,6 +53,8 @@ def http_receiver() -> Iterator[HttpReceiver]:
             self.send_response(receiver.status())
             if receiver.location:
                 self.send_header("Location", receiver.location)
+            if receiver.retry_after:
+                self.send_header("Retry-After", receiver.retry_after)
             self.send_header("Content-Length", str(len(receiver.words)))
             self.end_headers()
             self.wfile.write(receiver.words)
@@ -99,3 +103,30 @@ def mail_receiver(port: int) -> Iterator[Mailbox]:
         yield mailbox
     finally:
         controller.stop()
+
+
+@contextmanager
+def dripping() -> Iterator[int]:
+    """The port of a server that sends a byte each moment, and never a whole line."""
+    ended = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while not ended.is_set():
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            with client:
+                while not ended.wait(0.02):
+                    try:
+                        client.sendall(b"2")
+                    except OSError:
+                        break
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        ended.set()
+        listener.close()

@@ -6,10 +6,26 @@ import pytest
 from msgspec import structs
 
 from controlplane.alerts import builtin_rules
-from controlplane.alerts.picture import FailingDestination, Picture, SeenCold, SeenDevice, SeenMeasured
+from controlplane.alerts.picture import (
+    FailingDestination,
+    Picture,
+    SeenCold,
+    SeenDevice,
+    SeenMeasured,
+    TroubledSource,
+)
 from controlplane.alerts.rule_types import AlertSubject, Breach
 from controlplane.scaling.signal import ScalingSignal
-from tests.controlplane.alerts.pictures import PARTS, fleet, part, picture, replica, worker
+from tests.controlplane.alerts.pictures import (
+    PARTS,
+    Simulated,
+    fleet,
+    part,
+    picture,
+    replica,
+    steps,
+    worker,
+)
 
 RULES = {rule.name: rule for rule in builtin_rules.rules()}
 NONE: frozenset[AlertSubject] = frozenset()
@@ -207,3 +223,22 @@ def test_what_fires_stays_while_redis_hides_it() -> None:
     }
     breaches = found("control_plane_missing", picture(parts=parts), frozenset({AlertSubject(part="worker")}))
     assert [one.subject.part for one in breaches] == ["redis", "worker"]
+
+
+def test_a_source_that_is_frozen_or_failing_is_told_of_after_five_minutes_and_resolved_when_well() -> None:
+    frozen = TroubledSource("llm", "pods", True, "it lists nothing")
+    failing = TroubledSource("llm", "rack", False, "there is no file rack.yaml")
+    troubled = picture(sources=[frozen, failing])
+    said = {one.subject.part: one.words for one in found("source_frozen", troubled)}
+    assert said == {
+        "pods": "source pods is not believed: it lists nothing",
+        "rack": "source rack does not answer: there is no file rack.yaml",
+    }
+    sim = Simulated()
+    assert steps(sim.see_for(troubled, 295)) == ["began", "began"]
+    assert steps(sim.see_for(troubled, 15)) == ["fired", "fired"]
+    assert {one.subject.part for one in sim.firing} == {"pods", "rack"}
+    assert steps(sim.see_for(picture(sources=[failing]), 120)) == ["faded", "resolved"]
+    assert [one.subject.part for one in sim.firing] == ["rack"]
+    sim.see_for(picture(sources=None), 300)
+    assert [one.subject.part for one in sim.firing] == ["rack"], "unknown is not well"

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import hmac
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.alerts import delivery, destinations, last_evaluation, sending, signing, tasks
+from controlplane.alerts import delivery, destinations, last_evaluation, mail, signing, tasks
 from controlplane.models import AlertDelivery, AlertDestination
 from controlplane.services.errors import Invalid
 from routing.contract import address_policy
@@ -19,7 +20,7 @@ from routing.contract.address_policy import AddressPolicy
 from routing.contract.address_rules import AddressRules
 from tests.controlplane.alerts.conftest import Evaluated, deliver_all
 from tests.controlplane.alerts.pictures import fleet, picture, replica
-from tests.controlplane.alerts.receivers import HttpReceiver, mail_receiver
+from tests.controlplane.alerts.receivers import HttpReceiver, dripping, mail_receiver
 from tests.ports import free_port
 
 Make = Callable[..., AlertDestination]
@@ -184,19 +185,20 @@ def test_an_email_is_sent_and_a_refused_address_is_named(
     with mail_receiver(port) as mailbox:
         fired()
         assert deliver_all() == 1
-        (mail,) = mailbox.mails
+        (sent,) = mailbox.mails
         message = AlertDelivery.objects.get()
         assert (
-            " ".join(mail["Subject"].split())
+            " ".join(sent["Subject"].split())
             == "[Switchyard critical] No eligible replica, llm: no replica takes requests: 2 down"
         )
-        assert mail["Message-ID"] == f"<{message.uid}@switchyard>"
+        assert sent["Message-ID"] == f"<{message.uid}@switchyard>"
         assert mailbox.recipients == ["anna@example.com"]
         mailbox.refuses = "anna@example.com"
-        assert destinations.test(row.name, "anna").words == "the mail server refuses anna@example.com"
+        refused = destinations.test(row.name, "anna").words
+        assert refused == "the mail server refuses anna@example.com (550 no such mailbox)"
     assert destinations.test(row.name, "anna").words.startswith("no mail server at 127.0.0.1")
     settings.EMAIL_HOST = ""
-    assert destinations.test(row.name, "anna").words == sending.NO_MAIL_SERVER
+    assert destinations.test(row.name, "anna").words == mail.NO_MAIL_SERVER
 
 
 def test_a_test_says_what_was_answered(fresh_stores: None, destination: Make, receiver: HttpReceiver) -> None:
@@ -307,3 +309,114 @@ def test_waits_between_attempts_grow_to_a_limit_and_differ() -> None:
     assert [round(max(each)) for each in waits] == [5, 10, 20, 300, 300]
     assert all(min(each) >= max(each) / 2 - 0.1 * max(each) for each in waits)
     assert len(set(waits[0])) == 200
+
+
+@pytest.fixture
+def mails_to(settings: Any) -> Callable[[int], None]:
+    def use(port: int) -> None:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", port
+
+    return use
+
+
+def test_one_refused_address_of_several_is_named_and_the_others_get_it(
+    fired: Callable[[], None], destination: Make, mails_to: Callable[[int], None]
+) -> None:
+    port = free_port()
+    mails_to(port)
+    row = destination("mail", kind="email", url="", to=["anna@example.com", "gone@example.com"])
+    with mail_receiver(port) as mailbox:
+        mailbox.refuses = "gone@example.com"
+        fired()
+        assert deliver_all() == 1
+        assert mailbox.recipients == ["anna@example.com"]
+        assert deliver_all() == 0, "it is not sent to those who have it again"
+    row.refresh_from_db()
+    words = "the mail server took it, and refuses gone@example.com (550 no such mailbox)"
+    assert (row.last_taken, row.last_answer) == (True, words)
+
+
+def test_a_mail_server_that_drips_holds_nobody_up(
+    fired: Callable[[], None],
+    destination: Make,
+    receiver: HttpReceiver,
+    mails_to: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A byte each moment: no single read takes too long, and the greeting never ends."""
+    monkeypatch.setattr(mail, "WITHIN_S", 0.5)
+    with dripping() as port:
+        mails_to(port)
+        row = destination("mail", kind="email", url="", to=["anna@example.com"])
+        destination("pager")
+        fired()
+        began = time.monotonic()
+        assert deliver_all() == 2
+        assert time.monotonic() - began < 5
+    assert len(receiver.got) == 1
+    row.refresh_from_db()
+    assert row.last_answer == "the mail server at 127.0.0.1 did not answer in time"
+
+
+def test_a_mail_server_without_starttls_is_said_as_such(
+    fired: Callable[[], None], destination: Make, mails_to: Callable[[int], None], settings: Any
+) -> None:
+    port = free_port()
+    mails_to(port)
+    settings.EMAIL_USE_TLS = True
+    row = destination("mail", kind="email", url="", to=["anna@example.com"])
+    with mail_receiver(port) as mailbox:
+        said = destinations.test(row.name, "anna").words
+        assert not mailbox.mails
+    assert said.startswith(
+        "the mail server at 127.0.0.1 cannot do what SWITCHYARD_SMTP_URL asks for: STARTTLS"
+    )
+
+
+def test_a_mail_server_whose_tls_fails_is_said_as_such(
+    destination: Make, mails_to: Callable[[int], None], settings: Any, fresh_stores: None
+) -> None:
+    port = free_port()
+    mails_to(port)
+    settings.EMAIL_USE_SSL = True
+    row = destination("mail", kind="email", url="", to=["anna@example.com"])
+    with mail_receiver(port):
+        said = destinations.test(row.name, "anna").words
+    assert said.startswith("no TLS with the mail server at 127.0.0.1: ")
+
+
+@pytest.mark.parametrize(
+    ("asks", "least_s", "most_s"), [("90", 89, 90), ("soon", 0, 5), ("90000", 3599, 3600)]
+)
+def test_a_receiver_that_asks_to_wait_is_left_alone_for_so_long(
+    fired: Callable[[], None],
+    destination: Make,
+    receiver: HttpReceiver,
+    asks: str,
+    least_s: float,
+    most_s: float,
+) -> None:
+    destination("slack", kind="slack")
+    receiver.status, receiver.retry_after = lambda: 429, asks
+    fired()
+    began = timezone.now()
+    assert deliver_all() == 1
+    wait_s = (AlertDelivery.objects.get().due_at - began).total_seconds()
+    assert least_s <= wait_s <= most_s + 1
+
+
+def test_what_alertmanager_finds_wrong_is_told_in_its_words(
+    fired: Callable[[], None], destination: Make, receiver: HttpReceiver
+) -> None:
+    row = destination("am", kind="alertmanager", url=receiver.url)
+    receiver.status, receiver.words = lambda: 400, b'{"code":601,"message":"bad"}'
+    fired()
+    deliver_all()
+    row.refresh_from_db()
+    assert row.last_answer == 'it answered 400 Bad Request: {"code":601,"message":"bad"}'
+    assert AlertDelivery.objects.get().done_at is None
+    receiver.status = lambda: 200
+    make_due()
+    deliver_all()
+    assert AlertDelivery.objects.get().delivered

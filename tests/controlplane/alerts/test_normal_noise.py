@@ -2,7 +2,7 @@
 
 from random import Random
 
-from controlplane.alerts.picture import Picture, SeenFleet
+from controlplane.alerts.picture import Picture, SeenFleet, TroubledSource
 from tests.controlplane.alerts.pictures import (
     PARTS,
     PERIOD_S,
@@ -50,6 +50,7 @@ class Noise:
             ("conductor", "missing", 7200, 1, 15),  # an election
             ("beat", "missing", 14400, 1, 20),
             ("frames", "unknown", 3600, 1, 30),
+            ("source", "failing", 3600, 2, 200),  # an API server is upgraded
         ):
             if self.rng.random() < PERIOD_S / every_s:
                 self.begin(what, state, now, shortest_s, longest_s)
@@ -65,7 +66,8 @@ class Noise:
         if "probes" in states:
             parts["probes"] = part("probes", "warn", "late")
         workers = [worker(states.get(f"worker {index}", "current"), f"gpu-{index}/7/0") for index in range(2)]
-        return picture(self.fleet(states), parts=parts, proxies=workers)
+        troubled = [TroubledSource("llm", "pods", False, "no answer")] if "source" in states else []
+        return picture(self.fleet(states), parts=parts, proxies=workers, sources=troubled)
 
     def fleet(self, states: dict[str, str]) -> SeenFleet:
         states_of = (states.get("all", states.get(f"replica {index}", "ready")) for index in range(REPLICAS))
@@ -86,6 +88,7 @@ def test_a_day_of_normal_noise_makes_no_alert() -> None:
         "probe_lag",
         "table_old",
         "proxy_missing",
+        "source_frozen",
     }
     assert [change for _, change in sim.log if change.step == "fired"] == []
 

@@ -8,7 +8,8 @@ import pytest
 
 from controlplane.alerts import builtin_rules
 from controlplane.alerts.reading import PictureReader
-from controlplane.services import policies
+from controlplane.models import DiscoverySourceStatus
+from controlplane.services import policies, sources
 from controlplane.telemetry.frames import OVERVIEW_KEY
 from routing.contract.ended_requests import EndedRequests
 from routing.contract.telemetry import FleetCounters
@@ -56,6 +57,7 @@ def test_what_is_there_is_seen(redis_client: Any) -> None:
     assert rules["connections_short"] == ["gpu-1/7/1"]
     assert rules["control_plane_missing"] == ["conductor", "worker", "beat"]
     assert rules["objective_burning"] == []
+    assert rules["source_frozen"] == []
 
 
 def test_an_old_frame_says_nothing_of_now(redis_client: Any) -> None:
@@ -82,3 +84,16 @@ def test_objectives_are_counted_from_reports(redis_client: Any) -> None:
     assert (success.whole.bad, success.whole.total) == (450, 450)
     assert success.burning is not None
     assert success.burning.name == "outage"
+
+
+def test_sources_that_are_in_trouble_are_seen(redis_client: Any) -> None:
+    for name in ("well", "frozen", "failing", "paused"):
+        sources.create("llm", {"name": name, "file": {"path": "a.json"}}, "tests")
+        state = "followed" if name == "well" else name
+        status = DiscoverySourceStatus.objects.filter(source__name=name)
+        status.update(state=state, reason=f"it is {name}")
+    seen = PictureReader().picture(time.time()).sources or ()
+    assert [(one.fleet, one.name, one.answers, one.words) for one in seen] == [
+        ("llm", "frozen", True, "it is frozen"),
+        ("llm", "failing", False, "it is failing"),
+    ]

@@ -234,3 +234,17 @@ def test_an_own_rule_is_changed_and_keeps_the_rest(fresh_stores: None, api: Api,
 def test_the_page_of_alerts_is_what_the_code_says() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text("utf-8")
     assert reference.rewritten(page) == page, "run: python -m controlplane.alerts.reference docs/alerts.md"
+
+
+def test_lists_of_a_destination_are_bounded_and_have_each_once(api: Api, llm: str) -> None:
+    pager = {"name": "pager", "kind": "webhook", "url": "http://127.0.0.1:9/", "fleets": ["llm", "llm"]}
+    assert api.post("/alerts/destinations", pager).json()["fleets"] == ["llm"]
+    mail = {"name": "mail", "kind": "email", "to": ["a@b.example", "a@b.example"]}
+    assert api.post("/alerts/destinations", mail).json()["to"] == ["a@b.example"]
+    for path, body, pointer, words in (
+        ("pager", {"fleets": ["llm"] * 201}, "/fleets", "has 201 fleets: give it 200 at most"),
+        ("mail", {"to": ["a@b.example"] * 21}, "/to", "has 21 e-mail addresses: give it 20 at most"),
+    ):
+        refused = api.patch(f"/alerts/destinations/{path}", body)
+        assert refused.status_code == 400
+        assert refused.json()["errors"] == [{"pointer": pointer, "detail": words}]

@@ -6,7 +6,7 @@ import pytest
 import redis
 from django.contrib.auth.models import User
 
-from controlplane.models import DiscoverySource, Replica, ReplicaOwner, RoleGrant
+from controlplane.models import DiscoverySource, Event, Replica, ReplicaOwner, RoleGrant
 from controlplane.services import sources, tokens
 from tests.controlplane.conftest import Api
 
@@ -32,7 +32,14 @@ def test_a_replica_registers_renews_and_leaves(operating: Api, source: Discovery
     granted = operating("put", PATH, {**URL, "site": "east"})
     assert (granted.status_code, granted.json()) == (
         200,
-        {"name": "c", "ttl_s": 30.0, "expires_in_s": 30.0, "leaving": False, "replica": None},
+        {
+            "name": "c",
+            "url": URL["url"],
+            "ttl_s": 30.0,
+            "expires_in_s": 30.0,
+            "leaving": False,
+            "replica": None,
+        },
     )
     row = Replica.objects.create(fleet=source.fleet, name="c", url=URL["url"])
     ReplicaOwner.objects.create(replica=row, source=source)
@@ -114,3 +121,31 @@ def test_wrong_settings_of_the_source(
 def test_leases_are_looked_at_often(api: Api, llm: str) -> None:
     body = {"name": "self", "lease": {"allow": ["10.0.0.0/8"]}, "resync_s": 10}
     assert "must be at most 2 for leases" in api.post("/fleets/llm/sources", body).json()["detail"]
+
+
+def test_two_servers_of_one_name_are_told_apart_by_their_url(
+    operating: Api, source: DiscoverySource, redis_client: "redis.Redis"
+) -> None:
+    other = {"url": "http://10.0.0.2:8000"}
+    assert operating("put", PATH, URL).status_code == 200
+    for _ in range(3):
+        refused = operating("put", PATH, other)
+        assert refused.status_code == 409
+        [error] = refused.json()["errors"]
+        assert error["pointer"] == "/url"
+        assert error["detail"].startswith("http://10.0.0.1:8000 holds the lease of c, for 30 s more")
+        assert "Choose another name; if that server is gone, release its lease" in error["detail"]
+    assert operating.get(PATH).json()["url"] == URL["url"]
+    texts = list(Event.objects.filter(text__contains="claims the name").values_list("text", flat=True))
+    assert texts == [
+        "source self: http://10.0.0.2:8000 claims the name c, which http://10.0.0.1:8000 has, and is refused"
+    ]
+    assert operating.delete(f"{PATH}?url=http://10.0.0.2:8000/").status_code == 409
+    assert operating.delete(f"{PATH}?url=nonsense").status_code == 400
+    row = Replica.objects.create(fleet=source.fleet, name="c", url=URL["url"])
+    ReplicaOwner.objects.create(replica=row, source=source)
+    assert operating.delete(f"{PATH}?url=http://10.0.0.1:8000/").json()["leaving"] is True
+    assert operating("put", PATH, other).status_code == 200, "it was released"
+    assert operating.get(PATH).json()["url"] == other["url"]
+    old = operating.delete(f"{PATH}?url=http://10.0.0.1:8000")
+    assert "http://10.0.0.2:8000 holds the lease of c" in old.json()["detail"]

@@ -20,10 +20,11 @@ from controlplane.probes.trial_service import TRIAL
 from controlplane.services.client_keys import CLIENT_KEY
 from controlplane.services.drain_rules import DRAIN
 from controlplane.services.exporter_rules import EXPORTER
-from controlplane.services.source_rules import SOURCE
 from controlplane.services.token_rules import TOKEN
 from routing.contract.field_rules import Section
-from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE, REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.rules import ACCELERATOR, FLEET, HARDWARE
+from routing.contract.fleet_file.sources.source_rules import SOURCE
 from routing.contract.policy_rules import POLICY
 from tests.controlplane.api.test_replicas import store_frame
 from tests.controlplane.conftest import LLM, Api
@@ -83,13 +84,14 @@ def test_the_document_needs_a_login_and_is_given_out(api: Api, anonymous: Api) -
 @pytest.mark.parametrize(
     ("path", "method", "rules", "elsewhere"),
     [
-        ("/fleets", "post", FLEET, set()),
-        ("/fleets/{fleet}", "patch", FLEET, {"name", "policy", "replicas"}),
+        ("/fleets", "post", FLEET, {"sources"}),
+        ("/fleets/{fleet}", "patch", FLEET, {"name", "policy", "replicas", "sources"}),
         ("/fleets/{fleet}/policy", "patch", POLICY, set()),
         ("/fleets/{fleet}/replicas", "post", REPLICA, set()),
         ("/fleets/{fleet}/replicas/{replica}", "patch", REPLICA, {"name"}),
         ("/fleets/{fleet}/sources", "post", SOURCE, set()),
         ("/fleets/{fleet}/sources/{source}", "patch", SOURCE, {"name"}),
+        ("/fleets/{fleet}/source-trials", "post", SOURCE, set()),
         ("/hardware-classes", "post", HARDWARE, set()),
         ("/exporters", "post", EXPORTER, set()),
         ("/exporters/{name}", "patch", EXPORTER, {"name"}),
@@ -148,6 +150,9 @@ def test_answers_have_the_shapes_promised(api: Api, redis_client: Any) -> None:
     check(api("put", "/fleets/llm/sources/self/leases/z", lease), template, "put")
     later = {"resync_s": 5}
     check(api.patch("/fleets/llm/sources/pods", later), "/fleets/{fleet}/sources/{source}", "patch")
+    listed = api.post("/fleets/llm/sources/pods/resync")
+    check(listed, "/fleets/{fleet}/sources/{source}/resync", "post")
+    check(api.post("/fleets/llm/source-trials", leases), "/fleets/{fleet}/source-trials", "post")
     restored = api.post("/fleets/llm/revisions/1/restore")
     check(restored, "/fleets/{fleet}/revisions/{number}/restore", "post")
     check(api.patch("/hardware-classes/h100", {"weight": 5}), "/hardware-classes/{name}", "patch")

@@ -23,6 +23,19 @@ def test_the_signal_of_the_last_tick(api: Api, llm: str, redis_client: Any) -> N
     assert api.get("/fleets/llm/scaling").json() == msgspec.to_builtins(SIGNAL)
 
 
+def test_while_no_conductor_writes_the_last_number_stands_for_a_minute(
+    api: Api, llm: str, redis_client: Any
+) -> None:
+    frame = frames_of(DbSnapshot("1:4", [fleet_row(row("a"), name="llm")])).fleets["llm"]
+    for ago_s, desired in ((30.0, 4), (61.0, None)):
+        frame.at, frame.scaling = time.time() - ago_s, SIGNAL
+        redis_client.set(fleet_key("llm"), msgspec.json.encode(frame))
+        answer = api.get("/fleets/llm/scaling").json()
+        assert answer["desired"] == desired
+        assert "no conductor has written any" in answer["words"]
+    assert answer["age_s"] is None
+
+
 def test_why_there_is_none(api: Api, llm: str, redis_client: Any) -> None:
     redis_client.delete(fleet_key("llm"), OVERVIEW_KEY)
     answer = api.get("/fleets/llm/scaling").json()

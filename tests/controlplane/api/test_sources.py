@@ -12,6 +12,7 @@ from controlplane.models import AuditEntry, DiscoverySource, Event, Replica, Rep
 from controlplane.services import fleet_files, tokens
 from controlplane.services.errors import Conflict
 from routing.contract.fleet_file import dump, loads
+from routing.contract.fleet_file.sources import source_rules
 from tests.controlplane.conftest import Api
 
 FILE = {"name": "pods", "file": {"path": "llm.yaml"}, "replica": {"site": "east"}}
@@ -35,6 +36,7 @@ def test_one_is_made_read_changed_and_deleted(api: Api, llm: str) -> None:
         "file": {"path": "llm.yaml"},
         "replica": {"site": "east"},
         "resync_s": 2.0,
+        "paused": False,
         "state": "waiting",
         "reason": "not listed yet",
         "since": "",
@@ -184,3 +186,68 @@ def test_making_one_needs_a_role_for_all_fleets(api: Api, source: DiscoverySourc
     assert limited.post("/fleets/llm/sources", {**FILE, "name": "x"}).status_code == 403
     assert limited.patch("/fleets/llm/sources/pods", {"resync_s": 5}).status_code == 403
     assert limited.delete("/fleets/llm/sources/pods").status_code == 204
+
+
+def test_one_is_paused_and_resumed(api: Api, source: DiscoverySource) -> None:
+    paused = api.patch("/fleets/llm/sources/pods", {"paused": True}).json()
+    assert (paused["state"], paused["paused"], paused["changed"]) == (
+        "paused",
+        True,
+        ["paused: false → true"],
+    )
+    assert paused["reason"] == "paused: its replicas stay as they are"
+    assert api.post("/fleets/llm/sources/pods/resync").status_code == 409
+    assert api.patch("/fleets/llm/replicas/b", {"site": "west"}).status_code == 409, "it is still its own"
+    again = api.patch("/fleets/llm/sources/pods", {"paused": False}).json()
+    assert (again["state"], again["reason"], again["changed"]) == (
+        "waiting",
+        "not listed yet",
+        ["paused: true → false"],
+    )
+    texts = list(Event.objects.filter(text__contains=" source pods").values_list("text", flat=True))
+    assert "anna paused source pods; 1 of its replicas stay as they are" in texts
+    assert "anna resumed source pods" in texts
+    made = api.post("/fleets/llm/sources", {**FILE, "name": "later", "paused": True}).json()
+    assert made["state"] == "paused"
+
+
+def test_whoever_administers_the_fleet_may_pause_and_nothing_else(api: Api, source: DiscoverySource) -> None:
+    api.patch("/fleets/llm", {"labels": {"team": "search"}})
+    user = User.objects.create_user("sam")
+    RoleGrant.objects.create(user=user, role="administer", selector={"team": "search"})
+    limited = Api(tokens.create(user, "t", "tests")[1])
+    assert limited.patch("/fleets/llm/sources/pods", {"paused": True}).status_code == 200
+    assert limited.patch("/fleets/llm/sources/pods", {"paused": False, "resync_s": 5}).status_code == 403
+    assert limited.patch("/fleets/llm/sources/pods", {}).status_code == 403
+    assert limited.post("/fleets/llm/source-trials", FILE).status_code == 403
+
+
+def test_a_resync_without_a_conductor_says_that_it_was_not_listed(api: Api, source: DiscoverySource) -> None:
+    answer = api.post("/fleets/llm/sources/pods/resync")
+    assert (answer.status_code, answer.json()["listed"]) == (200, False)
+
+
+def test_a_trial_without_a_conductor_is_refused_in_words(api: Api, llm: str) -> None:
+    answer = api.post("/fleets/llm/source-trials", FILE)
+    assert answer.status_code == 503
+    assert "No conductor leads" in answer.json()["detail"]
+    wrong = api.post("/fleets/llm/source-trials", {**FILE, "flie": {}})
+    assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (400, "/flie")
+
+
+def test_sources_of_a_new_fleet_are_made_at_their_address(api: Api, llm: str) -> None:
+    for answer in (
+        api.post("/fleets", {"name": "x", "protocol": "openai", "sources": []}),
+        api.patch("/fleets/llm", {"sources": [FILE]}),
+    ):
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (400, "/sources")
+
+
+def test_a_fleet_has_so_many_sources_and_no_more(api: Api, llm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_rules, "MOST_SOURCES", 1)
+    assert api.post("/fleets/llm/sources", FILE).status_code == 201
+    refused = api.post("/fleets/llm/sources", {**FILE, "name": "x"})
+    assert (refused.status_code, "has 1 sources, and can have no more" in refused.json()["detail"]) == (
+        409,
+        True,
+    )

@@ -1,7 +1,7 @@
 """Fixtures of discovery: a fleet with a source, and steps of following it on a real database and Redis."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from controlplane.discovery.following import Answer, Following
 from controlplane.discovery.listing import Listing, Plan
+from controlplane.discovery.runner import DiscoveryRunner
 from controlplane.models import DiscoverySource, Replica, ReplicaHealth
 from controlplane.services import sources
 from controlplane.telemetry.frames import fleet_key
@@ -100,3 +101,23 @@ def make_followed(
 def followed(make_followed: Callable[..., Followed]) -> Followed:
     """Of a fleet without replicas."""
     return make_followed()
+
+
+def until(what: Callable[[], Any], within_s: float = 20.0) -> None:
+    ends = time.monotonic() + within_s
+    while not what():
+        assert time.monotonic() < ends, "did not happen in time"
+        time.sleep(0.02)
+
+
+class Leader:
+    leads = True
+
+
+@pytest.fixture
+def leader(fresh_stores: None, redis_client: "redis.Redis") -> Iterator[Leader]:
+    leader = Leader()
+    runner = DiscoveryRunner(redis_client, lambda: leader.leads)
+    runner.start()
+    yield leader
+    runner.stop()

@@ -10,13 +10,14 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from controlplane.discovery.kinds.kind import SourceError
 from controlplane.discovery.kinds.kubernetes import ClusterAccess, KubernetesService
 from controlplane.discovery.listing import Listing
 from controlplane.discovery.reconciler import RECHECK_S
-from controlplane.services.source_kinds.kubernetes import DEFAULTS
+from routing.contract.fleet_file.sources.source_structs import KubernetesSettings
 from tests.controlplane.discovery.kinds.api_server import endpoint, endpoint_slice
 from tests.controlplane.discovery.test_reconciler import CONVERGED_S, RESYNC_S, STEP_S, Fleet
 
@@ -113,7 +114,7 @@ class Cluster:
 
 class SimulatedService(KubernetesService):
     def __init__(self, cluster: Cluster) -> None:
-        settings = {**DEFAULTS, "namespace": "models", "service": "llm"}
+        settings = msgspec.to_builtins(KubernetesSettings(namespace="models", service="llm"))
         super().__init__(ClusterAccess("", "", ""), settings, {}, clock=lambda: cluster.now)
         self.cluster = cluster
 

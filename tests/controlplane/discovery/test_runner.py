@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,34 +10,14 @@ import orjson
 import pytest
 import redis
 
-from controlplane.discovery import last_lists
-from controlplane.discovery.runner import DiscoveryRunner
-from controlplane.models import DiscoverySource, DiscoverySourceStatus, Replica
+from controlplane.discovery import bell, last_lists
+from controlplane.models import DiscoverySource, DiscoverySourceStatus, Event, Replica
 from controlplane.observability import metrics
-from controlplane.services import sources
+from controlplane.services import hardware, sources
+from tests.controlplane.discovery.conftest import Leader, until
 from tests.controlplane.discovery.kinds.api_server import ApiServer, endpoint, endpoint_slice, serving
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def until(what: Callable[[], Any], within_s: float = 20.0) -> None:
-    ends = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < ends, "did not happen in time"
-        time.sleep(0.02)
-
-
-class Leader:
-    leads = True
-
-
-@pytest.fixture
-def leader(fresh_stores: None, redis_client: "redis.Redis") -> Iterator[Leader]:
-    leader = Leader()
-    runner = DiscoveryRunner(redis_client, lambda: leader.leads)
-    runner.start()
-    yield leader
-    runner.stop()
 
 
 def names() -> set[str]:
@@ -76,6 +55,14 @@ def test_it_follows_a_file_while_it_leads(
     assert DiscoverySourceStatus.objects.get(source=source).follower == token + 1
 
 
+async def end_watches() -> None:
+    """Those that say nothing would stay with their loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 @pytest.fixture
 def cluster(settings: Any) -> Iterator[ApiServer]:
     """An API server in a thread of its own."""
@@ -90,6 +77,7 @@ def cluster(settings: Any) -> Iterator[ApiServer]:
     server.tell = loop.call_soon_threadsafe
     yield server
     asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
+    asyncio.run_coroutine_threadsafe(end_watches(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(10)
 
@@ -114,3 +102,42 @@ def test_a_watch_is_heard_at_once_and_what_it_loses_is_listed(
     cluster.put(endpoint_slice("s", *three, endpoint("llm-d", "10.0.0.4")))
     until(lambda: "llm-d" in names())
     until(lambda: not redis_client.hexists(last_lists.KEY, str(gone.uid)))
+
+
+def test_one_that_is_paused_is_followed_no_longer_until_it_is_resumed(
+    leader: Leader, make_fleet: Callable[..., str], settings: Any, tmp_path: Path
+) -> None:
+    settings.SOURCES_DIR = tmp_path
+    make_fleet("llm")
+    (tmp_path / "llm.json").write_bytes(orjson.dumps([{"name": "a", "url": "http://10.0.0.1:1"}]))
+    sources.create("llm", {"name": "file", "file": {"path": "llm.json"}, "resync_s": 1}, "anna")
+    until(lambda: names() == {"a"})
+    sources.update("llm", "file", {"paused": True}, "anna")
+    until(lambda: metrics.SOURCES_FOLLOWED._value.get() == 0)
+    paused = DiscoverySourceStatus.objects.get()
+    assert (paused.state, paused.reason) == ("paused", "paused: its replicas stay as they are")
+    assert Event.objects.filter(text="anna paused source file; 1 of its replicas stay as they are").exists()
+    (tmp_path / "llm.json").write_bytes(b'{"replicas": [], "size": 0}')
+    sources.update("llm", "file", {"paused": None}, "anna")
+    assert DiscoverySourceStatus.objects.get().state == "waiting"
+    until(lambda: names() == set())
+
+
+def test_a_resync_lists_at_once_and_tries_again_what_was_refused(
+    leader: Leader,
+    make_fleet: Callable[..., str],
+    settings: Any,
+    tmp_path: Path,
+    redis_client: "redis.Redis",
+) -> None:
+    settings.SOURCES_DIR = tmp_path
+    make_fleet("llm")
+    listed = [{"name": "a", "url": "http://10.0.0.1:1", "hardware": "h100"}]
+    (tmp_path / "llm.json").write_bytes(orjson.dumps(listed))
+    sources.create("llm", {"name": "file", "file": {"path": "llm.json"}, "resync_s": 300}, "anna")
+    until(lambda: "a is left out: " in DiscoverySourceStatus.objects.get().reason)
+    hardware.create({"name": "h100", "weight": 2}, "anna")
+    uid = str(DiscoverySource.objects.get().uid)
+    until(lambda: bell.ring(redis_client, "resync", uid))
+    until(lambda: names() == {"a"}, within_s=5.0)  # by the timer it would be five minutes
+    assert DiscoverySourceStatus.objects.get().state == "followed"

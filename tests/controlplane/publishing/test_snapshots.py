@@ -7,7 +7,7 @@ from controlplane.publishing import publisher
 from controlplane.services import fleet_files
 from routing.contract.fleet_compiler import compile_fleet_file
 from routing.contract.fleet_file import loads
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
 from routing.contract.fleet_file.structs import ReplicaEntry
 
 FILE = """

@@ -6,10 +6,11 @@ from math import ceil
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from controlplane.scaling.arrivals import Arrivals
 from controlplane.scaling.capacity import Service, ServiceSecond
-from controlplane.scaling.signal import FleetSecond, Scaler, ScalingSignal
+from controlplane.scaling.signal import FleetSecond, Scaler, ScalingSignal, said_before
 from routing.contract.policy import Scaling
 
 SERVICE_S, LIMIT = 0.5, 8
@@ -195,3 +196,49 @@ def test_a_trend_is_followed_and_a_jump_is_none() -> None:
     for per_s in [100.0] * 60 + [1_000.0] * 10:
         jump.add(per_s)
     assert jump.expected(jump.level(), 600.0) == jump.level() == 1_000.0
+
+
+STEADY = FleetSecond(30.0, 15, 0, 30.0, [8] * 4, [8] * 4, 0, 1.0, [], None)
+
+
+def test_after_a_restart_the_last_number_stands_with_its_age_until_it_can_be_told_anew() -> None:
+    scaler = Scaler()
+    scaler.begin(100.0, 4, 3.0)
+    said = [scaler.second(100.0 + second, STEADY, Scaling()) for second in range(15)]
+    assert [one.desired for one in said[:9]] == [4] * 9
+    assert [one.age_s for one in said[:3]] == [3.0, 4.0, 5.0]
+    assert said[0].words.startswith("4 were needed 3 s ago; cannot tell yet")
+    assert (said[-1].age_s, "requests/s expected" in said[-1].words) == (0.0, True)
+
+
+def test_a_number_is_kept_for_a_minute_at_most_and_none_needed_is_not_kept() -> None:
+    silent = STEADY._replace(served_per_s=0.0)
+    scaler = Scaler()
+    scaler.begin(100.0, 4, 55.0)
+    assert scaler.second(105.0, silent, Scaling()).desired == 4
+    assert scaler.second(106.0, silent, Scaling()).desired is None
+    asleep = Scaler()
+    asleep.begin(100.0, 0)
+    assert asleep.second(101.0, silent, Scaling()).desired is None
+
+
+def test_that_none_is_needed_is_not_said_of_a_fleet_that_was_not_watched_yet() -> None:
+    idle = FleetSecond(0.0, 0, 0, 0.0, [8], [8], 0, 1.0, [], None)
+    scaler = Scaler()
+    said = [scaler.second(float(second), idle, Scaling()).desired for second in range(12)]
+    assert said == [None] * 9 + [0] * 3
+    known = Scaler()
+    known.begin(0.0, 0)
+    assert known.second(1.0, idle, Scaling()).desired == 0
+
+
+def test_what_was_said_before_is_told_with_all_of_its_age() -> None:
+    last = ScalingSignal(
+        desired=4, words="", taking=2, starting=0, arrivals_per_s=1.0, expected_per_s=1.0, age_s=20.0
+    )
+    said = said_before(last, 30.0, "no conductor")
+    assert said is not None
+    assert (said.desired, said.age_s, said.words) == (4, 50.0, "4 were needed 50 s ago; no conductor")
+    assert said_before(last, 41.0, "no conductor") is None
+    assert said_before(structs.replace(last, desired=0), 1.0, "") is None
+    assert said_before(structs.replace(last, desired=None), 1.0, "") is None

@@ -37,7 +37,7 @@
  * @typedef {{results: Record<string, number>, not_sent: Record<string, number>, limit_s: number | null}} SecondAttemptsLive
  *
  * @typedef {{desired: number | null, words: string, taking: number, starting: number, arrivals_per_s: number,
- *   expected_per_s: number, replica_per_s: number | null, used_percent: number | null}} ScalingSignal
+ *   expected_per_s: number, replica_per_s: number | null, used_percent: number | null, age_s: number}} ScalingSignal
  *
  * @typedef {{name: string, eligible: boolean, state: string, why: string, admin_state: string, health: string,
  *   ejected: boolean, weight: number, rps: number, share_percent: number, in_flight: number,
@@ -64,7 +64,7 @@
  *   queue: QueueLive, affinity: AffinityLive, sites: SiteLive[],
  *   fallbacks: FallbackLive[], no_fallback: Record<string, number>, capacity: number | null, replicas: number,
  *   eligible: number, taking: number, covered: boolean, cold: ColdLive | null, states: Record<string, number>,
- *   would_refuse: number | null, desired_replicas: number | null, unserved_adapters: string[]}} FleetSummary
+ *   would_refuse: number | null, desired_replicas: number | null, desired_age_s: number, unserved_adapters: string[]}} FleetSummary
  *
  * @typedef {{name: string, age_s: number, applied: string, behind: boolean, refused: string, redis_ok: boolean,
  *   cpu_percent: number, clients: number, strategy_trouble: string}} WorkerLive

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from controlplane.api.serializers.replicas import ReplicaChangedSerializer, ReplicaSerializer
 from controlplane.api.serializers.rule_fields import setting_fields
 from routing.contract.field_rules import Choice, Flag, ListOf, Number, Scalars, Section, Text
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
 
 
 class Shelf(msgspec.Struct):

@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from controlplane.discovery.kinds import dns_records
 from controlplane.discovery.kinds.dns_records import DnsRecords
 from controlplane.discovery.kinds.kind import SourceError
 from controlplane.discovery.listing import Listing
-from controlplane.services.source_kinds.dns_records import DEFAULTS
+from routing.contract.fleet_file.sources.source_structs import DnsSettings
 from tests.controlplane.discovery.kinds.dns_responder import DnsResponder, running
 
 NAME = "llm.models.example"
@@ -24,7 +25,8 @@ async def responder(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DnsRespond
 
 
 def asked(responder: DnsResponder, **settings: Any) -> DnsRecords:
-    own = {**DEFAULTS, "name": NAME, "nameservers": [responder.address], **settings}
+    own = msgspec.to_builtins(DnsSettings(name=NAME, nameservers=[responder.address]))
+    own |= settings
     return DnsRecords(own, {"site": "east"})
 
 

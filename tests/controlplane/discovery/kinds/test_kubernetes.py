@@ -14,11 +14,11 @@ from controlplane.discovery.kinds.endpoint_slices import EndpointSlice, listing_
 from controlplane.discovery.kinds.kind import SourceError
 from controlplane.discovery.kinds.kubernetes import ClusterAccess, KubernetesService
 from controlplane.discovery.kinds.paged_list import AskedToWait
-from controlplane.services.source_kinds.kubernetes import DEFAULTS
+from routing.contract.fleet_file.sources.source_structs import KubernetesSettings
 from tests.certificates import make_certificate
 from tests.controlplane.discovery.kinds.api_server import ApiServer, endpoint, endpoint_slice, serving
 
-SETTINGS = {**DEFAULTS, "namespace": "models", "service": "llm"}
+SETTINGS = msgspec.to_builtins(KubernetesSettings(namespace="models", service="llm"))
 
 
 @pytest.fixture

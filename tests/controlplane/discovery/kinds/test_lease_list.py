@@ -13,7 +13,7 @@ from controlplane.discovery import leases
 from controlplane.discovery.fleet_view import OwnRow
 from controlplane.discovery.kinds.kind import SourceError
 from controlplane.discovery.kinds.lease_list import LeaseList
-from controlplane.discovery.lease_store import KEY, LeaseStore
+from controlplane.discovery.lease_store import CLAIMS_KEY, KEY, LeaseHeld, LeaseStore
 from controlplane.discovery.listing import Listing
 from routing.contract.fleet_file import ReplicaEntry
 
@@ -98,3 +98,52 @@ async def test_without_redis_it_does_not_answer() -> None:
     away = LeaseList(redis.Redis(port=1, retry=Retry(NoBackoff(), 0)), "u", 30.0, {})
     with pytest.raises(SourceError, match="Redis, which has the leases, does not answer"):
         await away.read({})
+
+
+OTHER = {"url": "http://10.0.0.2:8000"}
+
+
+async def test_a_second_server_at_another_url_is_refused_until_the_first_is_gone(
+    store: LeaseStore, leased: LeaseList, redis_client: "redis.Redis"
+) -> None:
+    store.grant("a", URL, 30.0)
+    for told in (False, True):
+        with pytest.raises(LeaseHeld) as held:
+            store.grant("a", OTHER, 30.0)
+        assert (held.value.url, held.value.told) == (URL["url"], told)
+        assert held.value.left_s == pytest.approx(30, abs=1)
+    found = await leased.read({})
+    assert found.entries["a"].url == URL["url"]
+    assert found.note == (
+        "http://10.0.0.2:8000 claims the name a too, and is refused: give one of the two another name"
+    )
+    assert store.grant("a", {**URL, "site": "west"}, 30.0) is False, "what it says of itself may change"
+    age(redis_client, "a", 31)
+    assert store.grant("a", OTHER, 30.0) is False, "it ran out: whoever is there now has it"
+    found = await leased.read({})
+    assert (found.entries["a"].url, found.note) == (OTHER["url"], "")
+
+
+def test_one_that_was_released_is_free_at_once(store: LeaseStore) -> None:
+    store.grant("a", URL, 30.0)
+    store.release("a")
+    assert store.grant("a", OTHER, 30.0) is False
+
+
+def test_one_is_released_only_by_the_url_that_holds_it(store: LeaseStore) -> None:
+    store.grant("a", URL, 30.0)
+    assert store.release("a", OTHER["url"]) is False
+    assert store.read("a")[0]["a"].leaving is False
+    assert store.release("a", URL["url"]) is True
+    assert store.read("a")[0]["a"].leaving is True
+
+
+async def test_a_claim_is_forgotten_when_nobody_repeats_it(
+    store: LeaseStore, leased: LeaseList, redis_client: "redis.Redis"
+) -> None:
+    store.grant("a", URL, 30.0)
+    with pytest.raises(LeaseHeld):
+        store.grant("a", OTHER, 30.0)
+    at_ms, url = redis_client.hget(f"{CLAIMS_KEY}u", "a").split(b" ")  # type: ignore[union-attr]
+    redis_client.hset(f"{CLAIMS_KEY}u", "a", b"%d %b" % (int(at_ms) - 61_000, url))
+    assert (await leased.read({})).note == ""

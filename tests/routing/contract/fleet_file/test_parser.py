@@ -246,7 +246,7 @@ policies = st.builds(
     retries=st.builds(
         Retries,
         replay_safe=st.sampled_from(get_args(ReplaySafe)),
-        statuses=st.lists(st.sampled_from([429, 500, 503, 599]), max_size=3),
+        statuses=st.lists(st.sampled_from([429, 500, 503, 599]), max_size=3, unique=True),
     ),
     ejection=st.builds(Ejection, base_s=seconds),
     queue=st.builds(Queue, size=st.integers(0, 9), cold=st.sampled_from(get_args(Cold))),
@@ -256,7 +256,7 @@ probes = st.builds(
     Probe,
     path=st.just("/healthz"),
     body_contains=st.none() | st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1),
-    accepted_statuses=st.none() | st.lists(st.integers(200, 599), min_size=1, max_size=3),
+    accepted_statuses=st.none() | st.lists(st.integers(200, 599), min_size=1, max_size=3, unique=True),
 )
 
 

@@ -5,13 +5,13 @@ import pytest
 
 from routing.contract.defaults import with_defaults
 from routing.contract.field_rules import FieldProblem, Section
+from routing.contract.fleet_file.replica_rules import REPLICA
 from routing.contract.fleet_file.rules import (
     ACCELERATOR,
     CLIENT_KEY,
     FILE,
     FLEET,
     HARDWARE,
-    REPLICA,
     check_hardware,
     check_replica,
 )

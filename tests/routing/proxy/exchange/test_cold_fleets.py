@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.routing.proxy.exchange.queueing import ask, clients, code, lined_up, policy
-from tests.routing.proxy.rig import Rig
+from routing.balancing.admission.admission_queue import MOST_ASKED
+from tests.routing.proxy.exchange.queueing import Gate, ask, clients, code, lined_up, policy
+from tests.routing.proxy.rig import Rig, until
 
 
 def loading(rig: Rig, startup_s: float | None = None, **queue: Any) -> None:
@@ -107,3 +108,47 @@ async def test_held_requests_are_not_held_for_ever_nor_without_bound(rig: Rig) -
     answer = await first.answer()
     assert (answer.status, code(answer)) == (503, "fleet_cold")
     assert b"timed out after 0.3 s in the queue" in answer.body
+
+
+async def test_all_that_are_held_wait_for_as_long_as_the_first(rig: Rig) -> None:
+    await rig.replica()
+    loading(rig, cold="hold", timeout_s=0.2, cold_timeout_s=0.6)
+    several = await clients(rig, 3)
+    for number, client in enumerate(several, start=1):
+        await lined_up(rig, client, number, waiting=number)
+    for client in several:
+        answer = await client.answer()
+        assert (answer.status, code(answer)) == (503, "fleet_cold")
+        assert b"timed out after 0.6 s in the queue" in answer.body
+
+
+async def test_one_that_times_out_after_the_first_is_ready_is_told_of_slots_and_not_of_loading(
+    rig: Rig,
+) -> None:
+    gate = Gate(await rig.replica())
+    loading(rig, cold="hold", cold_timeout_s=1.0)
+    several = await clients(rig, 2 * MOST_ASKED + 3)
+    for number, client in enumerate(several, start=1):
+        await lined_up(rig, client, number, waiting=number)
+    ready(rig)
+    await until(lambda: gate.served == [b"/1"])  # it has the only slot, and keeps it
+    for client in several[1:]:
+        answer = await client.answer()
+        assert (answer.status, code(answer)) == (503, "queue_timeout")
+        assert b"had a free slot for the request within 1.0 s" in answer.body
+    assert rig.table.fleets["f"].counters.cold == 0
+    gate.release()
+    assert (await several[0].answer()).status == 200
+
+
+async def test_those_that_wait_are_told_when_the_last_is_taken_out(rig: Rig) -> None:
+    await rig.replica()
+    loading(rig, cold="hold", cold_timeout_s=0.3)
+    (client,) = await clients(rig, 1)
+    await lined_up(rig, client, 1, waiting=1)
+    snapshot = rig.table.fleets["f"].snapshot
+    drained = [replace(spec, admin_state="maintenance") for spec in snapshot.replicas]
+    rig.table.apply_snapshot(replace(snapshot, version=snapshot.version + 1, replicas=drained))
+    answer = await client.answer()
+    assert (answer.status, code(answer)) == (503, "no_replica")
+    assert b"1 maintenance" in answer.body

@@ -18,6 +18,7 @@ const SHAPES = {
   followed: { path: "M5 .5a4.5 4.5 0 1 0 0 9a4.5 4.5 0 1 0 0-9Z" },
   frozen: { path: "M5 .6 9.8 9.3H.2Z" },
   failing: { path: "M1 1h8v8H1Z" },
+  paused: { path: "M1.5 1h2.4v8H1.5ZM6.1 1h2.4v8H6.1Z" },
   ejected: { path: "M1.2 1.2 8.8 8.8M8.8 1.2 1.2 8.8", line: true },
 };
 

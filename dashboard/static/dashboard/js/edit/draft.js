@@ -33,6 +33,10 @@ export class Draft {
     this.busy = false;
     /** Status of the last refusal; 0: no response. */
     this.status = 0;
+    /** Fields that are somebody else's to change. @type {ReadonlySet<string>} */
+    this.locked = new Set();
+    /** Whose they are, in words. */
+    this.lockedWhy = "";
     /** The last change that must be sent once more to confirm it, and its token. */
     this.asked = { what: "", token: "" };
   }
@@ -40,6 +44,11 @@ export class Draft {
   /** @param {string} name @returns {string} without spaces around it */
   text(name) {
     return String(this.values[name] ?? "").trim();
+  }
+
+  /** Whether it cannot be typed into now. @param {string} name */
+  fixed(name) {
+    return this.busy || this.locked.has(name);
   }
 
   /** @param {string} name @param {string | boolean} value */

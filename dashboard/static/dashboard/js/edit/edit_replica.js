@@ -9,7 +9,7 @@ import { Draft } from "./draft.js";
 import { SelectEntry, TextEntry } from "./fields.js";
 import { FocusRestore } from "./focus_restore.js";
 import { MemoryFields } from "./memory_fields.js";
-import { ReplicaFields, sent, shownValues, trialOf, YES } from "./replica_fields.js";
+import { NAMES, ReplicaFields, sent, shownValues, trialOf, YES } from "./replica_fields.js";
 import { TrialProbe, TrialProbeResult } from "./trial_probe.js";
 
 /** @type {[string, string][]} */
@@ -24,6 +24,11 @@ const MOVE = [
   ["", "finish there"],
   [YES, "are moved, if they can be continued"],
 ];
+
+/** What the source of a replica says of it, and the API refuses from anybody else. @type {ReadonlySet<string>} */
+const SOURCES_OWN = new Set(NAMES.filter((name) => !["weight", "admin_state", "move"].includes(name)));
+/** @type {ReadonlySet<string>} */
+const NOTHING = new Set();
 
 /** A name stays as it is. @param {any} replica as the API answers it @returns {import("./draft.js").Values} */
 const valuesOf = (replica) => shownValues(replica, "name");
@@ -61,6 +66,9 @@ export class ReplicaEdits {
     this.focus.remember();
     this.open = name;
     this.managed = settings.managed_by;
+    const { draft } = /** @type {{draft: Draft}} */ (this.drafts.get(name));
+    draft.locked = this.managed ? SOURCES_OWN : NOTHING;
+    draft.lockedWhy = this.managed ? `Source ${this.managed.source} says it.` : "";
     this.removing = false;
     this.classes.read();
     this.devices.read();
@@ -104,7 +112,10 @@ export function EditReplica({ edits, replica, others }) {
   const { name } = replica;
   const { draft, trial } = /** @type {{draft: Draft, trial: TrialProbe}} */ (edits.drafts.get(name));
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useLayoutEffect(() => form.current?.querySelector("input")?.focus(), []);
+  useLayoutEffect(() => {
+    const first = form.current?.querySelector("input:not(:disabled)");
+    if (first instanceof HTMLElement) first.focus();
+  }, []);
   const leave = (/** @type {KeyboardEvent} */ event) => event.key === "Escape" && edits.close();
   if (edits.removing) return html`<${RemoveReplica} edits=${edits} replica=${replica} others=${others} />`;
   const save = (/** @type {SubmitEvent} */ event) => {

@@ -12,7 +12,7 @@ function Entry({ draft, name, label, help, whole, wrong = draft.errors[name], ch
   return html`<div class=${`entry${whole ? " whole" : ""}`}>
     <label for=${id}>${label}</label>
     ${children}
-    ${help && html`<span class="help" id=${`${id}-help`}>${help}</span>`}
+    ${help && html`<span class="help" id=${`${id}-help`}>${draft.locked.has(name) ? draft.lockedWhy : help}</span>`}
     ${wrong && html`<span class="problem" role="alert" id=${`${id}-wrong`}>${wrong}</span>`}
   </div>`;
 }
@@ -21,7 +21,7 @@ function Entry({ draft, name, label, help, whole, wrong = draft.errors[name], ch
 function common({ draft, name, help, wrong = draft.errors[name] }) {
   const id = `${draft.id}-${name}`;
   const described = [help && `${id}-help`, wrong && `${id}-wrong`].filter(Boolean).join(" ");
-  return { id, name, disabled: draft.busy, "aria-invalid": Boolean(wrong), "aria-describedby": described || undefined };
+  return { id, name, disabled: draft.fixed(name), "data-locked": draft.locked.has(name) || undefined, "aria-invalid": Boolean(wrong), "aria-describedby": described || undefined };
 }
 
 /**

@@ -47,7 +47,7 @@ function Devices({ draft, devices, chosen }) {
     <legend>Accelerators</legend>
     ${!devices && html`<p class="muted">Reading accelerators …</p>`}
     ${devices && !names.length && html`<p class="muted">There is none yet: <a href="/hardware#new-accelerator">create one</a> first.</p>`}
-    ${names.map((name) => html`<label class="check" key=${name}><input type="checkbox" checked=${chosen.includes(name)} disabled=${draft.busy}
+    ${names.map((name) => html`<label class="check" key=${name}><input type="checkbox" checked=${chosen.includes(name)} disabled=${draft.fixed("accelerators")}
       onChange=${(/** @type {any} */ event) => choose(name, event.target.checked)} />${name} <span class="muted">${room(devices?.find((one) => one.name === name))}</span></label>`)}
     ${wrong && html`<p class="problem" role="alert" id=${`${id}-wrong`}>${wrong}</p>`}
   </fieldset>`;

@@ -31,8 +31,9 @@ import { RevisionsPanel } from "./revisions_panel.js";
 import { RowActions } from "./row_actions.js";
 import { SitesPanel } from "./sites_panel.js";
 import { StreamsPanel } from "./streams_panel.js";
-import { Sources } from "./sources.js";
-import { SourcesPanel } from "./sources_panel.js";
+import { SourcesPanel } from "../sources/panel.js";
+import { SourceActions } from "../sources/source_actions.js";
+import { Sources } from "../sources/sources.js";
 import { status } from "./status_banner.js";
 
 const { fleet = "", protocol = "", proxyUrl = "" } = root.dataset;
@@ -47,6 +48,7 @@ const heading = new Heading(protocol);
 const settings = new FleetSettings(fleet, heading, draw);
 const objectives = new Objectives(fleet, draw);
 const sources = new Sources(fleet, draw, () => model.readSettings());
+const sourceActions = new SourceActions(fleet, sources, draw);
 const keys = new ClientKeyRequired(draw);
 const panels = new PanelSwitch(opened);
 
@@ -77,7 +79,7 @@ function Fleet() {
     <div class="with-aside">
       <div class="stack">
         <${Replicas} />
-        <${SourcesPanel} sources=${sources} />
+        <${SourcesPanel} actions=${sourceActions} />
         <${RevisionsPanel} policy=${policy} />
         <${Timeline} events=${events} />
       </div>

@@ -16,7 +16,7 @@ const BURNING = /** @type {Record<string, [state: string, word: string]>} */ ({
 
 /**
  * @typedef {{kind: string, words: string, requests: number, bad: number, attained_percent: number | null, window_days: number,
- *   budget_left_percent: number | null, burn: Record<string, number | null>, burning: string | null}} Objective
+ *   budget_left_percent: number | null, burn: Record<string, number | null>, burning: string | null, untold: string}} Objective
  */
 
 export class Objectives {
@@ -53,7 +53,7 @@ function Row({ one, windows }) {
   const left = one.budget_left_percent;
   return html`<tr data-objective=${one.kind}>
     <td class="wrap full"><b>${TITLES[one.kind]}</b><span class="sub">${one.words}, over ${one.window_days} d</span></td>
-    <td class="half"><${State} state=${state} word=${word} /></td>
+    <td class="half wrap"><${State} state=${state} word=${word} />${one.untold && html`<span class="sub">${one.untold}</span>`}</td>
     <td class="num" data-label="Attained">${percent(one.attained_percent, 3)}<span class="sub">${one.bad.toLocaleString("en")} bad of ${plural(one.requests, "request")}</span></td>
     <td class=${`num${left !== null && left < 0 ? " is-down" : ""}`} data-label="Budget left">${percent(left, 1)}</td>
     ${windows.map((name) => html`<td class="num" key=${name} data-label=${`Burn, ${spaced(name)}`}>${rate(one.burn[name] ?? null)}</td>`)}
@@ -61,8 +61,9 @@ function Row({ one, windows }) {
 }
 
 /** @param {Objective} one @returns {[state: string, word: string]} */
-function verdict({ burning, attained_percent, budget_left_percent }) {
+function verdict({ burning, attained_percent, budget_left_percent, untold }) {
   if (burning) return BURNING[burning] ?? ["down", burning];
+  if (untold) return ["checking", "nothing streams"];
   if (attained_percent === null || budget_left_percent === null) return ["checking", "too few requests to tell"];
   return budget_left_percent < 0 ? ["unready", "missed"] : ["ready", "met"];
 }

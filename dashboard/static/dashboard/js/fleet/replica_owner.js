@@ -2,11 +2,14 @@
 import { Shape } from "../components/state.js";
 import { age } from "../format.js";
 import { html } from "../html.js";
-import { since } from "./sources.js";
+import { since } from "../sources/sources.js";
 
 /** @typedef {{source: string, kind: string, missing_since: string | null, drained_at: string | null}} ManagedBy */
 
-/** Not there where people registered it. @param {{by?: ManagedBy | null, sources: import("./sources.js").Sources}} props */
+/** Where a source's word is changed, by its kind. @type {Record<string, string>} */
+const WHERE = { file: "in its file", dns: "in DNS", kubernetes: "in the cluster", lease: "where it registers itself" };
+
+/** Not there where people registered it. @param {{by?: ManagedBy | null, sources: import("../sources/sources.js").Sources}} props */
 export function ReplicaOwner({ by, sources }) {
   if (!by) return "";
   const source = sources.of(by.source);
@@ -23,5 +26,5 @@ export function ReplicaOwner({ by, sources }) {
 /** In the form that changes it. @param {{by?: ManagedBy | null}} props */
 export function ManagedNote({ by }) {
   if (!by) return "";
-  return html`<p class="hint" data-managed>Source <b>${by.source}</b> (${by.kind}) put it there and says what it is: change that there. Here its weight, admin state and streams can be changed.</p>`;
+  return html`<p class="hint" data-managed>Source <a href=${`#source-${by.source}`}><b>${by.source}</b></a> put it there and says what it is: change that ${WHERE[by.kind] ?? "there"}, or for all its replicas in the settings of the source. Here its weight, admin state and streams can be changed.</p>`;
 }

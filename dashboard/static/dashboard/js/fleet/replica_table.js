@@ -26,7 +26,7 @@ const SLOW_FACTOR = 3;
 /** @typedef {import("../frames.js").ReplicaLive} ReplicaLive */
 /** @typedef {{model: import("./model.js").FleetModel, actions: import("./row_actions.js").RowActions}} Shared */
 
-/** @param {Shared & {search: string, sources: import("./sources.js").Sources}} props */
+/** @param {Shared & {search: string, sources: import("../sources/sources.js").Sources}} props */
 export function ReplicaTable({ model, actions, edits, sources, search }) {
   const frame = /** @type {import("../frames.js").FleetFrame} */ (model.frame);
   const found = frame.replicas.filter((replica) => matches(search, words(replica, model)));
@@ -50,7 +50,7 @@ export function ReplicaTable({ model, actions, edits, sources, search }) {
   </section>`;
 }
 
-/** @param {Shared & {replica: ReplicaLive, middle: number | null, sources: import("./sources.js").Sources}} props */
+/** @param {Shared & {replica: ReplicaLive, middle: number | null, sources: import("../sources/sources.js").Sources}} props */
 function ReplicaRow({ replica, middle, model, actions, edits, sources }) {
   const settings = model.settings.get(replica.name);
   const [weighing, weigh] = useState(false);

@@ -1,11 +1,9 @@
 """Settings of a Kubernetes service."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
-from controlplane.services.source_kinds.dns_records import path_prefix
 from routing.contract.field_rules import Choice, Section, Text
+from routing.contract.fleet_file.sources.dns_records import path_prefix
 
 _LABEL_PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\Z")
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?\Z")
@@ -74,4 +72,3 @@ KUBERNETES = Section(
         "labels": LABELS,
     },
 )
-DEFAULTS: Mapping[str, Any] = {"port": "", "scheme": "http", "path_prefix": "", "labels": {}}

@@ -2,9 +2,10 @@
 import { Polling } from "../live/polling.js";
 
 /**
- * @typedef {{name: string, kind: string, state: "waiting" | "followed" | "frozen" | "failing", reason: string, since: string,
+ * @typedef {{name: string, kind: string, state: "waiting" | "followed" | "frozen" | "failing" | "paused", reason: string, since: string, paused: boolean,
  *   frozen_since: string | null, replicas: number, frozen: number, oldest_missing_s: number | null,
- *   last_list: {age_s: number, entries: number | null} | null}} Source
+ *   last_list: {age_s: number, entries: number | null, left_alone: string[], refused: Record<string, string>} | null,
+ *   file?: {path: string}, dns?: {name: string, type: string}, kubernetes?: {namespace: string, service: string}, lease?: {allow: string[]}}} Source
  */
 
 export class Sources {

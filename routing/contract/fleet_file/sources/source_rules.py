@@ -3,16 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from controlplane.services.source_kinds import dns_records, kubernetes, lease, watched_file
-from routing.contract.field_rules import FieldProblem, Problems, Section, Text, found, seconds
-from routing.contract.fleet_file.rules import REPLICA
+import msgspec
+
+from routing.contract.defaults import with_defaults
+from routing.contract.field_rules import FieldProblem, Flag, Problems, Section, Text, found, seconds
+from routing.contract.fleet_file.replica_rules import REPLICA
+from routing.contract.fleet_file.sources import dns_records, kubernetes, lease, watched_file
+from routing.contract.fleet_file.sources.source_structs import SourceEntry
 from routing.contract.names import checked_slug
 
 PEOPLES_FIELDS = frozenset({"name", "weight", "admin_state", "move"})
 """What a source says of a new replica only: afterwards they are what people make of them."""
-RESYNC_S = 2.0
+RESYNC_S = SourceEntry(name="any").resync_s
 _NOT_OF_ALL = frozenset({"name", "url", "admin_state", "move"})
 """Of a replica: what cannot be the same for all that a source lists."""
+
+MOST_SOURCES = 50
+"""Of one fleet."""
 
 KINDS: Mapping[str, Section] = {
     "file": watched_file.FILE,
@@ -20,12 +27,6 @@ KINDS: Mapping[str, Section] = {
     "dns": dns_records.DNS,
     "kubernetes": kubernetes.KUBERNETES,
 }
-_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "lease": lease.DEFAULTS,
-    "dns": dns_records.DEFAULTS,
-    "kubernetes": kubernetes.DEFAULTS,
-}
-"""Of each kind's own settings, by the names of KINDS."""
 
 
 def kind_of(settings: Mapping[str, Any]) -> str:
@@ -64,22 +65,29 @@ SOURCE = Section(
             fields={name: rule for name, rule in REPLICA.fields.items() if name not in _NOT_OF_ALL},
         ),
         "resync_s": seconds(f"Time between two lists. Not set: {RESYNC_S:g}.", 1, 300),
+        "paused": Flag(words="Whether it is not followed for now: its replicas stay as they are."),
     },
     cross_check=_one_kind,
 )
 
 
-def check_source(settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[FieldProblem]]:
+def check_source(settings: Mapping[str, Any], at: str = "") -> tuple[dict[str, Any], list[FieldProblem]]:
     """A whole source, its name included. ``null`` stands for what is not set."""
     problems: Problems = []
     given = {name: value for name, value in settings.items() if value is not None}
-    return SOURCE.read_fields(given, "", problems), problems
+    return SOURCE.read_fields(given, at, problems), problems
 
 
 def effective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Checked settings with their defaults."""
-    own = {name: {**_DEFAULTS.get(name, {}), **settings[name]} for name in KINDS if name in settings}
-    return {"resync_s": RESYNC_S, "replica": {}, **settings, **own}
+    """Checked settings with their defaults, but for the name; of the kinds that which it is of."""
+    whole: dict[str, Any] = msgspec.to_builtins(entry("", settings))
+    others = KINDS.keys() - {kind_of(settings)}
+    return {name: value for name, value in whole.items() if name != "name" and name not in others}
+
+
+def entry(name: str, settings: Mapping[str, Any]) -> SourceEntry:
+    """Checked settings as a fleet file has them."""
+    return with_defaults({**settings, "name": name}, SourceEntry)
 
 
 def misplaced(value: object) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controlplane.services.source_kinds.dns_records import port_of, split_server
-from controlplane.services.source_kinds.lease import is_allowed
+from routing.contract.fleet_file.sources.dns_records import port_of, split_server
+from routing.contract.fleet_file.sources.lease import is_allowed
 
 
 @pytest.mark.parametrize(

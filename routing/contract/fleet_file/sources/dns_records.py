@@ -88,17 +88,12 @@ DNS = Section(
             words="Servers that are asked, by address, one after the other. Not set: those of the host.",
             item=Text(words="Address, with or without a port.", check=_server),
             plural="addresses",
+            at_most=8,
+            distinct=True,
         ),
     },
     cross_check=_ports_of_targets,
 )
-DEFAULTS: Mapping[str, Any] = {
-    "type": "a",
-    "port": None,
-    "scheme": "http",
-    "path_prefix": "",
-    "nameservers": [],
-}
 
 
 def port_of(settings: Mapping[str, Any]) -> int:

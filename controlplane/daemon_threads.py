@@ -12,7 +12,7 @@ T = TypeVar("T")
 async def in_daemon_thread(call: Callable[[], T], *, within_s: float) -> T:
     """What it returns or raises. Raises TimeoutError; the call may go on."""
     loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-    _start("discovery-call", lambda: _answer(loop, future, call))
+    _start("daemon-call", lambda: _answer(loop, future, call))
     async with asyncio.timeout(within_s):
         result: T = await future
     return result

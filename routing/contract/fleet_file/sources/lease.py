@@ -5,9 +5,8 @@ from collections.abc import Iterable
 
 from routing.contract.addresses import parse_base_url
 from routing.contract.field_rules import ListOf, Section, Text, seconds
-from routing.contract.fleet_file.rules import REPLICA
+from routing.contract.fleet_file.replica_rules import REPLICA
 
-TTL_S = 30.0
 LEASE_FIELDS = (
     *("url", "hardware", "site", "version", "weight", "max_concurrency", "adapters", "memory_bytes"),
     *("request_bytes", "request_bytes_per_work"),
@@ -40,9 +39,11 @@ LEASE = Section(
             item=Text(words="A network, an address, a host name or a suffix.", check=_host),
             plural="networks and host names",
             at_least=1,
+            at_most=200,
+            distinct=True,
             required="[10.0.0.0/8]",
         ),
-        "ttl_s": seconds(f"How long a lease holds unless it is renewed. Not set: {TTL_S:g}.", 5, 3600),
+        "ttl_s": seconds("How long a lease holds unless it is renewed. Not set: 30.", 5, 3600),
     },
 )
 LEASE_REQUEST = Section(
@@ -66,6 +67,3 @@ def _holds(network: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address)
         return address in ipaddress.ip_network(network)
     except ValueError:
         return False
-
-
-DEFAULTS = {"ttl_s": TTL_S}
