@@ -14,7 +14,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from controlplane.exporters import store as exporter_readings
+from controlplane.exporters.store import ReadingsReader
 from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
@@ -81,6 +81,7 @@ class Conductor:
         self._reader = DbReader()
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
+        self._readings = ReadingsReader()
         self._measured = NOTHING_MEASURED
         self._outbox = FramePublisherState()
         self._minutes = MinuteCollector()
@@ -214,7 +215,7 @@ class Conductor:
             merged,
             rows.keys if rows is not None else [],
             rows.fleets if rows is not None else [],
-            self._measured.defects(),
+            self._measured.defects,
         )
         with self._outages_logged("the event log", DatabaseError):
             self._notices.send(observed, handover_at, may_write)
@@ -226,7 +227,7 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            self._measured = measured_devices(exporter_readings.read(self._client), at)
+            self._measured = measured_devices(self._readings.read(self._client), at, self._measured)
             probes = last_results.read_unopened(self._client)
             reported = last_results.read_loads(self._client)
             frames = frame_builder.build(

@@ -1,0 +1,70 @@
+"""Calls of the API beside all else: how long a change takes until every worker has it, and reads of a locked
+database."""
+
+import http.client
+import json
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+
+class Caller:
+    """One kept connection with a token."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self._headers = {"Authorization": f"Token {token}", "Content-Type": "application/json"}
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and answer."""
+        data = None if body is None else json.dumps(body)
+        self._connection.request(method, f"/api/v1{path}", data, self._headers)
+        response = self._connection.getresponse()
+        return response.status, json.loads(response.read() or b"null")
+
+
+def timed(call: Caller, method: str, path: str, body: Any = None) -> tuple[float, int, Any]:
+    """Milliseconds, status and answer."""
+    began = time.perf_counter()
+    status, answer = call(method, path, body)
+    return (time.perf_counter() - began) * 1000, status, answer
+
+
+def change_replicas(call: Caller, replicas: int, fleets: int, rounds: int) -> tuple[list[float], int]:
+    """Weights of one replica after the other, a change at a time. Milliseconds until the answer that all
+    workers have applied it, and how many answers came before they had."""
+    took, unfinished = [], 0
+    for number in range(rounds):
+        replica = number * 97 % replicas
+        path = f"/fleets/fleet-{replica % fleets}/replicas/r{replica}"
+        ms, status, answer = timed(call, "PATCH", path, {"weight": 1.0 + number % 7 / 10})
+        assert status == 200, answer
+        workers = answer["workers"]
+        unfinished += workers["applied"] < workers["live"] or not workers["live"]
+        took.append(ms)
+        time.sleep(0.05)
+    return took, unfinished
+
+
+def read_locked(
+    call: Caller, database: Path, paths: list[str], rounds: int = 5
+) -> dict[str, tuple[float, int]]:
+    """While another connection writes for long: of each path the longest answer, in ms, and its status."""
+    found = dict.fromkeys(paths, (0.0, 0))
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("PRAGMA busy_timeout = 20000")
+        for _ in range(rounds):
+            other.execute("BEGIN IMMEDIATE")
+            for path in paths:
+                ms, status, _ = timed(call, "GET", path)
+                found[path] = max(found[path], (ms, status))
+            other.execute("ROLLBACK")
+            time.sleep(0.3)
+    return found
+
+
+def percentile(values: list[float], q: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(q * len(ordered)), len(ordered) - 1)]
