@@ -40,6 +40,7 @@ from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.quiet_replicas import QuietReplicas
+from controlplane.telemetry.report_decoder import ReportDecoder
 from controlplane.telemetry.report_reader import ReceivedReports
 from controlplane.telemetry.scaling import Scalers
 from routing.contract.telemetry import WorkerReport
@@ -76,6 +77,7 @@ class Conductor:
         self._leadership = Leadership(client)
         self._outages = Outages(logger)
         self._started = clock()
+        self._reports = ReportDecoder()
         self._merging = MergeState()
         self._sequence = 0
         self._reader = DbReader()
@@ -114,7 +116,7 @@ class Conductor:
         messages: Messages = []
         with self._outages_logged("Redis", redis.RedisError):
             self._elect()
-            received = report_reader.read(self._client)
+            received = report_reader.read(self._client, self._reports)
             with metrics.MERGE_DURATION.time():
                 merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))

@@ -6,7 +6,8 @@ named only where its host has others that are fine.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from controlplane.models import Event
@@ -21,8 +22,7 @@ OVER_AFTER_S = 30.0
 LISTED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedReplica:
+class PlacedReplica(NamedTuple):
     """One that is meant to serve, and where it is."""
 
     name: str
@@ -40,7 +40,7 @@ class FailingTogetherNotifier(Notifier[str]):
         self.episodes = Episodes[str](OVER_AFTER_S)
 
     def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
-        found = failing_places(list(placed(observed.fleets, observed.merged)))
+        found = failing_places(placed(observed.fleets, observed.merged))
         notices: list[Notice[str]] = []
         for place, failed in found.items():
             if place in self.episodes.open:
@@ -61,22 +61,37 @@ class FailingTogetherNotifier(Notifier[str]):
             self.episodes.end(notice.key)
 
 
-def placed(fleets: Iterable[FleetRow], merged: Merged) -> Iterable[PlacedReplica]:
-    """Replicas that are meant to serve."""
+def placed(fleets: Iterable[FleetRow], merged: Merged) -> list[PlacedReplica]:
+    """Replicas that are meant to serve; none where fewer than LEAST have failed."""
+    found: list[tuple[FleetRow, ReplicaRow, float | None]] = []
+    failed = 0
     for fleet in fleets:
         numbers = merged.fleets.get(fleet.name)
         for row in fleet.replicas:
             if row.admin_state == "active" and row.weight > 0:
                 seen = numbers.replicas.get(row.uid) if numbers else None
                 ejected = seen is not None and seen.workers > 0 and seen.ejected_by == seen.workers
-                yield PlacedReplica(f"{fleet.name}/{row.name}", _places(row), _failed_at(row, ejected))
+                failed_at = _failed_at(row, ejected)
+                failed += failed_at is not None
+                found.append((fleet, row, failed_at))
+    if failed < LEAST:
+        return []
+    return [
+        PlacedReplica(f"{fleet.name}/{row.name}", _places(row), failed_at) for fleet, row, failed_at in found
+    ]
 
 
 def _places(row: ReplicaRow) -> tuple[str, ...]:
     devices = [place.accelerator for place in row.placed]
     hosts = {device.partition("/")[0] for device in devices if "/" in device}
-    host = urlsplit(row.url).hostname
-    return (*devices, *sorted(hosts or ({host} if host else set())))
+    return (*devices, *sorted(hosts)) if hosts else (*devices, *_host(row.url))
+
+
+@lru_cache(maxsize=32768)
+def _host(url: str) -> tuple[str, ...]:
+    """Its name, if it has one."""
+    host = urlsplit(url).hostname
+    return (host,) if host else ()
 
 
 def _failed_at(row: ReplicaRow, ejected: bool) -> float | None:
