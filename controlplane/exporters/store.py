@@ -53,12 +53,12 @@ class ReadingsReader:
 
     def read(self, client: "redis.Redis") -> list[ExporterReading]:
         """By name; the very same list while nothing has changed. Raises redis.RedisError."""
-        written: bytes | None = client.get(WRITTEN)
+        written: Any = client.get(WRITTEN)
         now = self._clock()
         if written == self._written and now - self._read_at < LOOK_AGAIN_S:
             return self._readings
         # What is written in between is read now, and once more the next time.
-        stored: dict[bytes, bytes] = client.hgetall(KEY)
+        stored: dict[Any, Any] = client.hgetall(KEY)
         self._written, self._read_at = written, now
         if stored.keys() != self._known.keys() or any(
             text != self._known[name][0] for name, text in stored.items()

@@ -5,14 +5,14 @@ each other, and some replica elsewhere is fine: where everything fails, it is no
 named only where its host has others that are fine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from controlplane.models import Event
 from controlplane.telemetry.db_snapshot import FleetRow, ReplicaRow
-from controlplane.telemetry.merged_numbers import Merged
+from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
 from controlplane.telemetry.notices.episodes import Episodes
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 
@@ -61,24 +61,26 @@ class FailingTogetherNotifier(Notifier[str]):
             self.episodes.end(notice.key)
 
 
-def placed(fleets: Iterable[FleetRow], merged: Merged) -> list[PlacedReplica]:
+def placed(fleets: Sequence[FleetRow], merged: Merged) -> list[PlacedReplica]:
     """Replicas that are meant to serve; none where fewer than LEAST have failed."""
-    found: list[tuple[FleetRow, ReplicaRow, float | None]] = []
-    failed = 0
+    failed: dict[str, float] = {}
     for fleet in fleets:
         numbers = merged.fleets.get(fleet.name)
         for row in fleet.replicas:
-            if row.admin_state == "active" and row.weight > 0:
-                seen = numbers.replicas.get(row.uid) if numbers else None
-                ejected = seen is not None and seen.workers > 0 and seen.ejected_by == seen.workers
-                failed_at = _failed_at(row, ejected)
-                failed += failed_at is not None
-                found.append((fleet, row, failed_at))
-    if failed < LEAST:
+            if (failed_at := _failed_at(row, numbers)) is not None and _is_meant(row):
+                failed[row.uid] = failed_at
+    if len(failed) < LEAST:
         return []
     return [
-        PlacedReplica(f"{fleet.name}/{row.name}", _places(row), failed_at) for fleet, row, failed_at in found
+        PlacedReplica(f"{fleet.name}/{row.name}", _places(row), failed.get(row.uid))
+        for fleet in fleets
+        for row in fleet.replicas
+        if _is_meant(row)
     ]
+
+
+def _is_meant(row: ReplicaRow) -> bool:
+    return row.admin_state == "active" and row.weight > 0
 
 
 def _places(row: ReplicaRow) -> tuple[str, ...]:
@@ -94,11 +96,14 @@ def _host(url: str) -> tuple[str, ...]:
     return (host,) if host else ()
 
 
-def _failed_at(row: ReplicaRow, ejected: bool) -> float | None:
+def _failed_at(row: ReplicaRow, numbers: FleetNumbers | None) -> float | None:
     if row.health in ("down", "unready"):
         return row.health_since
-    # Its ejection has no time of its own; what matters is that it is out with the others.
-    return float("inf") if ejected else None
+    seen = numbers.replicas.get(row.uid) if numbers is not None else None
+    if seen is not None and seen.ejected_by and seen.ejected_by == seen.workers:
+        # Its ejection has no time of its own; what matters is that it is out with the others.
+        return float("inf")
+    return None
 
 
 def failing_places(replicas: Sequence[PlacedReplica]) -> dict[str, list[PlacedReplica]]:

@@ -130,10 +130,12 @@ class Run:
             self.start([*clients, "--per-second", str(options.requests)], "clients")
         time.sleep(12 if options.requests else 3 if options.busy else 0)
 
-    def profile(self) -> None:
-        if name := self.options.profile:
+    def profile(self, *names: str) -> None:
+        """If one of these is to be."""
+        name = self.options.profile
+        if name in names:
             command = [str(Path(sys.executable).with_name("py-spy")), "record", "-r", "50", "-f", "raw"]
-            command += ["-d", str(int(self.options.seconds) - 2), "-o", f"/tmp/profile-{name}.txt"]
+            command += ["-d", str(max(int(self.options.seconds) - 2, 5)), "-o", f"/tmp/profile-{name}.txt"]
             self.start([*command, "-p", str(self.processes[name].pid)], "py-spy")
 
     def arrived(self) -> int:
@@ -162,7 +164,7 @@ class Run:
         self.load()
         before, cpu, arrived, events = self.scraped(), self.cpu(), self.arrived(), Event.objects.count()
         began = time.monotonic()
-        self.profile()
+        self.profile("worker", "conductor", "beat")
         overdue = []
         while time.monotonic() - began < self.options.seconds:
             overdue.append(probe_lag(client()).lag_s)
@@ -197,6 +199,7 @@ class Run:
     def call_api(self, token: str, database: Path) -> None:
         options = self.options
         call = api_calls.Caller(self.ports.web, token)
+        self.profile("web")
         took, unfinished = api_calls.change_replicas(call, options.replicas, options.fleets, options.changes)
         p50, p99 = (api_calls.percentile(took, q) for q in (0.5, 0.99))
         print(
