@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("--proxy-workers", type=int, default=0)
     parser.add_argument("--requests", type=float, default=0.0, help="a second, through the proxy")
     parser.add_argument("--changes", type=int, default=0, help="of replicas, by the API")
+    parser.add_argument("--registrations", type=int, default=0, help="of new replicas, by 32 clients at once")
     parser.add_argument("--profile", default="", help="write py-spy's samples of this process to /tmp")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sy-", dir="/tmp") as folder, ExitStack() as stack:
@@ -97,6 +98,17 @@ class Run:
             port = self.metrics_ports[name] = self.ports.metrics + number
             listen = f"127.0.0.1:{port}"
             self.processes[name] = self.start(commands[name], name, SWITCHYARD_METRICS_LISTEN=listen)
+
+    def wait_until_started(self) -> None:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                self.scraped()
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(0.2)
 
     def wait_until_ready(self) -> None:
         """Of ``--fresh``."""
@@ -160,6 +172,7 @@ class Run:
         self.start_processes()
         if self.options.fresh:
             self.wait_until_ready()
+        self.wait_until_started()
         time.sleep(max(12.0, 2 * self.options.period))
         self.load()
         before, cpu, arrived, events = self.scraped(), self.cpu(), self.arrived(), Event.objects.count()
@@ -199,15 +212,39 @@ class Run:
     def call_api(self, token: str, database: Path) -> None:
         options = self.options
         call = api_calls.Caller(self.ports.web, token)
+        api_calls.change_replicas(call, options.replicas, options.fleets, 10)  # imports what it needs
         self.profile("web")
+        cpu = self.cpu()
         took, unfinished = api_calls.change_replicas(call, options.replicas, options.fleets, options.changes)
         p50, p99 = (api_calls.percentile(took, q) for q in (0.5, 0.99))
         print(
             f"{len(took)} changes of replicas until all workers have it: p50 {p50:.0f} ms, p99 {p99:.0f} ms,"
         )
         print(f"  longest {max(took):.0f} ms; {unfinished} answered before that")
+        spent = {name: f"{1000 * (now - cpu[name]) / len(took):.0f}" for name, now in self.cpu().items()}
+        print("  ms of CPU a change, the process's other work included:", spent)
+        if options.registrations:
+            self.register(token)
         for path, (ms, status) in api_calls.read_locked(call, database, LOCKED).items():
             print(f"database locked, GET {path}: {status} within {ms:.0f} ms")
+
+    def register(self, token: str) -> None:
+        """Replicas at addresses of their own, where nobody answers."""
+        urls = [f"http://127.1.{n // 250}.{1 + n % 250}:9" for n in range(self.options.registrations)]
+        before, page = self.cpu(), measured.scrape(self.metrics_ports["web"])
+        took_s, took_ms, unfinished = api_calls.register_at_once(self.ports.web, token, urls)
+        published = {
+            key: int(value - page.get(key, 0))
+            for key, value in measured.scrape(self.metrics_ports["web"]).items()
+            if key.startswith("switchyard_publishes_total")
+        }
+        print(
+            f"{len(urls)} replicas registered at once in {took_s:.1f} s, each until all workers have it:",
+            end=" ",
+        )
+        p50, p99 = (api_calls.percentile(took_ms, q) for q in (0.5, 0.99))
+        print(f"p50 {p50:.0f} ms, p99 {p99:.0f} ms; {unfinished} answered before; publishes {published}")
+        print("  seconds of CPU:", {name: f"{now - before[name]:.1f}" for name, now in self.cpu().items()})
 
 
 def arrivals(log: Path) -> int:

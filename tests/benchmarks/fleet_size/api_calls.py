@@ -5,6 +5,7 @@ import http.client
 import json
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,31 @@ def change_replicas(call: Caller, replicas: int, fleets: int, rounds: int) -> tu
         took.append(ms)
         time.sleep(0.05)
     return took, unfinished
+
+
+def register_at_once(
+    port: int, token: str, urls: list[str], clients: int = 32
+) -> tuple[float, list[float], int]:
+    """New replicas in one fleet, by so many clients at once. Seconds in all, milliseconds of each until all
+    workers have it, and how many were answered before that."""
+
+    def register(part: list[tuple[int, str]]) -> list[tuple[float, bool]]:
+        call, found = Caller(port, token), []
+        for number, url in part:
+            body = {"name": f"new{number}", "url": url}
+            ms, status, answer = timed(call, "POST", "/fleets/fleet-0/replicas", body)
+            assert status == 201, answer
+            workers = answer["workers"]
+            found.append((ms, workers["applied"] == workers["live"] > 0))
+        return found
+
+    numbered = list(enumerate(urls))
+    began = time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        found = [
+            one for part in pool.map(register, (numbered[n::clients] for n in range(clients))) for one in part
+        ]
+    return time.perf_counter() - began, [ms for ms, _ in found], sum(not done for _, done in found)
 
 
 def read_locked(
