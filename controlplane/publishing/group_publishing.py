@@ -1,9 +1,9 @@
 """Group publishing (group commit): writes that commit at nearly the same time are published together.
 
-A publish reads and sends the whole snapshot of each fleet that it is for. A thousand replicas that register
-themselves at once would have it made a thousand times; here one publish serves all that have committed before
-it reads. A write that nobody else is beside is published at once. While others are under way in this process,
-the publish waits for them for GATHER_S at most, so that there are few.
+A publish reads and sends the whole snapshot of each fleet that it is for, and every proxy worker takes it up.
+A thousand replicas that register themselves at once would have that done a thousand times. Here one publish
+serves all that have committed before it reads. A write that nobody else is beside is published at once. While
+others are under way in this process, the publish waits for them, for GATHER_S at most.
 
 Whoever calls waits until what he has written is stored, as if it were published for him alone.
 """
@@ -12,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from controlplane.publishing import publisher
 
-GATHER_S = 0.03
+GATHER_S = 0.05
 
 
 class Publish(Protocol):
@@ -38,6 +39,12 @@ class _Round:
         """``None``: whoever published ran into an error."""
 
 
+class _Writer:
+    """Who may yet publish something."""
+
+    is_awaited = True
+
+
 class GroupPublisher:
     """Of one process; used by any of its threads."""
 
@@ -48,18 +55,32 @@ class GroupPublisher:
         self._writers = 0
         self._is_publishing = False
         self._next = _Round()
+        self._here: ContextVar[_Writer | None] = ContextVar("writer", default=None)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A write that may be published at its end: those that have ended may wait for it."""
+        """A write that may be published at its end: those that have ended may wait for it. One within another
+        is the same one."""
+        if self._here.get() is not None:
+            yield
+            return
+        writer = _Writer()
+        token = self._here.set(writer)
         with self._changed:
             self._writers += 1
         try:
             yield
         finally:
+            self._here.reset(token)
             with self._changed:
-                self._writers -= 1
-                self._changed.notify_all()
+                self._leave(writer)
+
+    def _leave(self, writer: "_Writer | None") -> None:
+        """It is not waited for any more."""
+        if writer is not None and writer.is_awaited:
+            writer.is_awaited = False
+            self._writers -= 1
+            self._changed.notify_all()
 
     def publish(
         self, fleet_ids: Iterable[int], *, with_manifest: bool, removed: Collection[str] = ()
@@ -75,6 +96,7 @@ class GroupPublisher:
                 self._is_publishing = True
                 self._gather(joined)
                 self._next = _Round()
+            self._leave(self._here.get())
         if leads:
             return self._lead(joined)
         if joined.stored is not None:

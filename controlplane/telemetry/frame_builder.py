@@ -44,7 +44,7 @@ from routing.contract.ended_requests import ERROR_REASONS
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.moving import STAYS
 from routing.contract.policy import Queue
-from routing.contract.startup import expected_duration
+from routing.contract.startup import expected_duration, usual_duration
 from routing.contract.table import Version, unserved_adapters
 
 
@@ -152,7 +152,7 @@ def _fleet_frame(
     at: float,
 ) -> FleetFrame:
     numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
-    known_start_s = expected_duration(None, [replica.startup_s for replica in row.replicas])
+    known_start_s = usual_duration([replica.startup_s for replica in row.replicas])
     picks = sum(replica.window_requests for replica in numbers.replicas.values())
     here = {replica.site for replica in row.replicas}
     failed, now = quiet_replicas.failed(probes), db_snapshot.wall_clock()
@@ -172,7 +172,7 @@ def _fleet_frame(
                 probes.get(replica.uid),
                 load,
                 devices,
-                startup_s=known_start_s if replica.startup_s is None else replica.startup_s,
+                startup_s=expected_duration(replica.startup_s, known_start_s),
                 when=state_text.when_asked(replica, row, numbers, here),
                 picks=picks,
             )

@@ -21,9 +21,16 @@ class Caller:
     def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and answer."""
         data = None if body is None else json.dumps(body)
-        self._connection.request(method, f"/api/v1{path}", data, self._headers)
-        response = self._connection.getresponse()
+        try:
+            response = self._sent(method, path, data)
+        except http.client.RemoteDisconnected:  # it was idle for long
+            self._connection.close()
+            response = self._sent(method, path, data)
         return response.status, json.loads(response.read() or b"null")
+
+    def _sent(self, method: str, path: str, data: str | None) -> http.client.HTTPResponse:
+        self._connection.request(method, f"/api/v1{path}", data, self._headers)
+        return self._connection.getresponse()
 
 
 def timed(call: Caller, method: str, path: str, body: Any = None) -> tuple[float, int, Any]:
@@ -59,7 +66,7 @@ def register_at_once(
         call, found = Caller(port, token), []
         for number, url in part:
             body = {"name": f"new{number}", "url": url}
-            ms, status, answer = timed(call, "POST", "/fleets/fleet-0/replicas", body)
+            ms, status, answer = timed(call, "POST", "/fleets/fleet-0/replicas?trial=no", body)
             assert status == 201, answer
             workers = answer["workers"]
             found.append((ms, workers["applied"] == workers["live"] > 0))

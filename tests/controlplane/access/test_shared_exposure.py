@@ -237,9 +237,7 @@ def placements_read(queries: CaptureQueriesContext) -> list[str]:
     ]
 
 
-def test_one_query_and_no_url_elsewhere_is_read(
-    make_fleet: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_query_and_no_url_elsewhere_is_read(make_fleet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.1.0.{n}:8000"} for n in range(50)])
     make_fleet("open", expose="all", replicas=[{"name": "a", "url": "http://10.2.0.1:9000"}])
     read: list[str] = []
