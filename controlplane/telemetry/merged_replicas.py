@@ -104,7 +104,8 @@ def _add(numbers: ReplicaNumbers, of: ReplicasOfWorker, counters: ReplicaCounter
     numbers.in_flight += counters.in_flight
     numbers.movable += counters.movable
     numbers.movable_prompt_tokens += counters.movable_prompt_tokens
-    numbers.staying.update(counters.staying)
+    for reason, requests in counters.staying.items():
+        numbers.staying[reason] = numbers.staying.get(reason, 0) + requests
     numbers.moved += counters.moved
     numbers.moved_prompt_tokens += counters.moved_prompt_tokens
     delta = of.deltas.get(counters.uid)

@@ -62,20 +62,27 @@ class FailingTogetherNotifier(Notifier[str]):
 
 
 def placed(fleets: Sequence[FleetRow], merged: Merged) -> list[PlacedReplica]:
-    """Replicas that are meant to serve; none where fewer than LEAST have failed."""
+    """Replicas that are meant to serve, where one has failed. None where fewer than LEAST have failed, or
+    all."""
     failed: dict[str, float] = {}
+    meant = 0
+    suspected: set[str] = set()
     for fleet in fleets:
         numbers = merged.fleets.get(fleet.name)
         for row in fleet.replicas:
-            if (failed_at := _failed_at(row, numbers)) is not None and _is_meant(row):
+            if not _is_meant(row):
+                continue
+            meant += 1
+            if (failed_at := _failed_at(row, numbers)) is not None:
                 failed[row.uid] = failed_at
-    if len(failed) < LEAST:
+                suspected.update(_places(row))
+    if len(failed) < LEAST or len(failed) == meant:
         return []
     return [
-        PlacedReplica(f"{fleet.name}/{row.name}", _places(row), failed.get(row.uid))
+        PlacedReplica(f"{fleet.name}/{row.name}", places, failed.get(row.uid))
         for fleet in fleets
         for row in fleet.replicas
-        if _is_meant(row)
+        if _is_meant(row) and not suspected.isdisjoint(places := _places(row))
     ]
 
 
@@ -84,6 +91,8 @@ def _is_meant(row: ReplicaRow) -> bool:
 
 
 def _places(row: ReplicaRow) -> tuple[str, ...]:
+    if not row.placed:
+        return _host(row.url)
     devices = [place.accelerator for place in row.placed]
     hosts = {device.partition("/")[0] for device in devices if "/" in device}
     return (*devices, *sorted(hosts)) if hosts else (*devices, *_host(row.url))
@@ -108,8 +117,6 @@ def _failed_at(row: ReplicaRow, numbers: FleetNumbers | None) -> float | None:
 
 def failing_places(replicas: Sequence[PlacedReplica]) -> dict[str, list[PlacedReplica]]:
     """Place → the replicas that have failed there together."""
-    if all(one.failed_at is not None for one in replicas):
-        return {}
     at: dict[str, list[PlacedReplica]] = {}
     for one in replicas:
         for place in one.places:

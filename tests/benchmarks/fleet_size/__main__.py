@@ -2,6 +2,7 @@
 
     python -m tests.benchmarks.fleet_size --replicas 10000 --period 5 --seconds 30
     python -m tests.benchmarks.fleet_size --proxy-workers 2 --requests 200 --changes 200
+    python -m tests.benchmarks.fleet_size --proxy-workers 2 --requests 50 --replicas 5000 --soak --seconds 600
 
 Every replica answers on a loopback address and port of its own. Worker, beat and conductor run as ``up``
 starts them, on SQLite and a Redis of their own. Lag is what the worker measured: how much later than due
@@ -22,7 +23,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.benchmarks.fleet_size import api_calls, installation, measured
+from tests.benchmarks.fleet_size import api_calls, installation, measured, soak
 from tests.benchmarks.processes import cpu_seconds, family, resident_bytes
 
 LATENESS = "switchyard_probe_lateness_seconds"
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--requests", type=float, default=0.0, help="a second, through the proxy")
     parser.add_argument("--changes", type=int, default=0, help="of replicas, by the API")
     parser.add_argument("--registrations", type=int, default=0, help="of new replicas, by 32 clients at once")
+    parser.add_argument("--soak", action="store_true", help="for --seconds, while replicas come and go")
     parser.add_argument("--profile", default="", help="write py-spy's samples of this process to /tmp")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sy-", dir="/tmp") as folder, ExitStack() as stack:
@@ -83,7 +85,7 @@ class Run:
         for number, command in enumerate(
             installation.responder_commands(options.replicas, options.first_port)
         ):
-            self.start(command, f"responder{number}")
+            self.start([*command, *(["--churn"] if options.soak else [])], f"responder{number}")
             self.responder_logs.append(self.folder / f"responder{number}.log")
             installation.wait_for_line(self.responder_logs[-1], "listening")
 
@@ -91,7 +93,7 @@ class Run:
         options = self.options
         names = ["worker", "beat"]
         names += [] if options.without_conductor else ["conductor"]
-        names += ["web"] if options.changes else []
+        names += ["web"] if options.changes or options.soak else []
         names += ["proxy"] if options.proxy_workers else []
         commands = installation.commands(self.folder, self.ports, options.proxy_workers or 1)
         for number, name in enumerate(names):
@@ -167,7 +169,7 @@ class Run:
         from controlplane.models import Event
         from controlplane.probes.lag import probe_lag
 
-        token = installation.token() if self.options.changes else ""
+        token = installation.token() if self.options.changes or self.options.soak else ""
         connection.close()
         self.start_processes()
         if self.options.fresh:
@@ -175,6 +177,9 @@ class Run:
         self.wait_until_started()
         time.sleep(max(12.0, 2 * self.options.period))
         self.load()
+        if self.options.soak:
+            self.soak(token)
+            return
         before, cpu, arrived, events = self.scraped(), self.cpu(), self.arrived(), Event.objects.count()
         began = time.monotonic()
         self.profile("worker", "conductor", "beat")
@@ -208,6 +213,22 @@ class Run:
             said = (self.folder / f"{name}.log").read_text(errors="replace").strip()
             if said:
                 print(f"--- {name} said\n{said[-1500:]}")
+
+    def soak(self, token: str) -> None:
+        from controlplane.datastores.redis import client
+        from controlplane.models import Event
+
+        options = self.options
+        with soak.Changes(self.ports.web, token, options.replicas, options.fleets) as changes:
+            soak.watch(
+                options.seconds,
+                {name: process.pid for name, process in self.processes.items()},
+                lambda: measured.scrape(self.metrics_ports["conductor"]),
+                self.folder / "data" / "db.sqlite3",
+                lambda: int(client().info("memory")["used_memory"]),
+                Event.objects.count,
+            )
+        print(f"{changes.made} changes by the API, {changes.failed} of them refused")
 
     def call_api(self, token: str, database: Path) -> None:
         options = self.options
