@@ -69,8 +69,7 @@ class MergedReplicas:
             self._numbers.clear()
             self._of_a_moment.clear()
             return list(dict.fromkeys(uid for places in self._places for uid in places))
-        for one in workers:
-            changed.update(one.deltas)
+        # Where something happened since the last report, the counters are others too.
         return changed | self._of_a_moment
 
     def _changed(self, workers: Sequence[ReplicasOfWorker]) -> set[str] | None:

@@ -98,6 +98,15 @@ def test_deleted_ones_are_forgotten() -> None:
     assert quiet.known(ROW, FLEET, None, (False,)) is None
 
 
+def test_its_age_goes_on(clock: list[float]) -> None:
+    quiet = QuietReplicas()
+    first = shown(quiet)
+    clock[0] += 59
+    assert shown(quiet) is first
+    clock[0] += 1
+    assert shown(quiet).why == "for 2 h 11 min"
+
+
 def test_a_fleet_whose_policy_changes_is_seen() -> None:
     quiet = QuietReplicas()
     shown(quiet)
