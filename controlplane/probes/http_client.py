@@ -9,14 +9,19 @@ client spends more on one than the whole budget of a core.
 - A kept connection that ends before a byte of the answer has come was closed by a replica that no longer
   wanted it, which proves nothing: the request is sent once more, on a new one, within the same time limit.
 - The address policy judges each address before it is dialled, and again before a kept connection is used.
+- Over TLS the same holds: who is there was verified when the connection was made, and is again with the next
+  one. One is used again only with the very trust and name that it was made with.
+- No more are kept than may be; then a new one is closed after its probe. All are used in turn, so to make
+  room for it would take one from the replica whose turn is next.
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from random import Random
-from typing import cast
+from typing import NamedTuple, cast
 
 import httptools
 
@@ -27,9 +32,36 @@ from routing.contract.probe_presets import ProbeRequest
 OLDEST_S = 60.0
 """A connection is used for at most this long, and at least half of it."""
 
+MOST_TLS = 4000
+"""Connections over TLS that are kept: one takes some tens of kilobytes, and others next to nothing."""
+
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Addresses of a name that may be dialled; raises OSError."""
-Key = tuple[str, int]
+
+
+class Security(NamedTuple):
+    """How TLS is spoken with a replica."""
+
+    context: ssl.SSLContext
+    name: str
+    """That its certificate has to be for."""
+
+
+class Key(NamedTuple):
+    """What a kept connection may be used for."""
+
+    host: str
+    port: int
+    security: Security | None
+    """``None``: no TLS."""
+
+
+class HandshakeFailed(OSError):
+    """There is no verified TLS connection; ``cause``: why."""
+
+    def __init__(self, cause: OSError) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
 
 
 class NotHttp(Exception):
@@ -148,7 +180,7 @@ class _ProbeConnection(asyncio.Protocol):
 
 
 class ProbeClient:
-    """Kept connections of one event loop, ``most_kept`` at a time; beyond that the oldest go."""
+    """Kept connections of one event loop, ``most_kept`` at a time."""
 
     def __init__(self, resolve: Resolve, most_kept: int, rng: Random | None = None) -> None:
         self._resolve = resolve
@@ -157,16 +189,23 @@ class ProbeClient:
         self._kept: dict[Key, list[_ProbeConnection]] = {}
         self._idle: dict[_ProbeConnection, Key] = {}
         """All of them, the one used longest ago first."""
+        self._secure = 0
+        """How many of them over TLS."""
 
     async def exchange(
-        self, target: BaseUrl, request: ProbeRequest, bearer: bytes, most_bytes: int
+        self,
+        target: BaseUrl,
+        request: ProbeRequest,
+        bearer: bytes,
+        most_bytes: int,
+        security: Security | None = None,
     ) -> tuple[int, bytes]:
         """Status and start of the body. Whoever calls limits the time.
 
-        Raises OSError (DeniedAddress among them), EOFError or NotHttp.
+        Raises OSError (DeniedAddress and HandshakeFailed among them), EOFError or NotHttp.
         """
         data = encode(target, request, bearer)
-        key = (target.host, target.port)
+        key = Key(target.host, target.port, security)
         is_head = request.method == "HEAD"
         kept = self._take(key)
         if kept is not None:
@@ -175,7 +214,7 @@ class ProbeClient:
             except (OSError, EOFError):
                 if kept.heard:
                     raise
-        return await self._on(await self._connect(target), key, data, most_bytes, is_head)
+        return await self._on(await self._connect(key), key, data, most_bytes, is_head)
 
     async def _on(
         self, connection: _ProbeConnection, key: Key, data: bytes, most_bytes: int, is_head: bool
@@ -198,7 +237,7 @@ class ProbeClient:
             self._forget(connection)
             if connection.is_open and connection.until > time.monotonic():
                 try:
-                    connection.refuse_denied(*key)
+                    connection.refuse_denied(key.host, key.port)
                 except OSError:
                     connection.close()
                     raise
@@ -207,45 +246,69 @@ class ProbeClient:
         return None
 
     def _keep(self, key: Key, connection: _ProbeConnection) -> None:
+        self._close_old()
+        if len(self._idle) >= self._most_kept or (key.security and self._secure >= MOST_TLS):
+            connection.close()
+            return
         self._kept.setdefault(key, []).append(connection)
         self._idle[connection] = key
+        self._secure += key.security is not None
+
+    def _close_old(self) -> None:
+        """Those that are of no use any more; the first are those that were used longest ago."""
         now = time.monotonic()
         while self._idle:
             oldest = next(iter(self._idle))
-            if len(self._idle) <= self._most_kept and oldest.is_open and oldest.until > now:
+            if oldest.is_open and oldest.until > now:
                 break
             self._forget(oldest)
             oldest.close()
 
     def _forget(self, connection: _ProbeConnection) -> None:
         key = self._idle.pop(connection)
+        self._secure -= key.security is not None
         kept = self._kept[key]
         kept.remove(connection)
         if not kept:
             del self._kept[key]
 
-    async def _connect(self, target: BaseUrl) -> _ProbeConnection:
+    async def _connect(self, key: Key) -> _ProbeConnection:
         """To the first of its addresses that takes it. Raises OSError."""
-        loop = asyncio.get_running_loop()
         refused: OSError | None = None
-        for address in await self._resolve(target.host, target.port):
+        for address in await self._resolve(key.host, key.port):
             judged_by = address_policy.in_force()
-            judged_by.refuse(address, target.port)
+            judged_by.refuse(address, key.port)
             try:
-                _, connection = await loop.create_connection(_ProbeConnection, address, target.port)
+                connection = await _dial(address, key)
             except OSError as error:
                 refused = refused or error
                 continue
             connection.address, connection.judged_by = address, judged_by
             connection.until = time.monotonic() + OLDEST_S * self._rng.uniform(0.5, 1.0)
             return connection
-        raise refused or OSError(f"{target.host} has no address")
+        raise refused or OSError(f"{key.host} has no address")
 
     def close(self) -> None:
         for connection in self._idle:
             connection.close()
         self._kept.clear()
         self._idle.clear()
+        self._secure = 0
+
+
+async def _dial(address: str, key: Key) -> _ProbeConnection:
+    """Raises OSError; HandshakeFailed where the address was reached, and TLS was not."""
+    loop, security = asyncio.get_running_loop(), key.security
+    if security is None:
+        _, connection = await loop.create_connection(_ProbeConnection, address, key.port)
+        return connection
+    try:
+        _, connection = await loop.create_connection(
+            _ProbeConnection, address, key.port, ssl=security.context, server_hostname=security.name
+        )
+    except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
+        raise HandshakeFailed(error) from None
+    return connection
 
 
 def encode(target: BaseUrl, request: ProbeRequest, bearer: bytes) -> bytes:

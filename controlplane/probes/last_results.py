@@ -4,6 +4,7 @@ Kept in Redis only. Gone after a flush, until the replica has been probed again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import redis
@@ -47,10 +48,10 @@ class UnopenedResults(Mapping[str, LastProbe]):
         self._now = now
         self._stored = stored
 
-    def has_failed(self, uid: str) -> bool:
-        """Whether it has a last result, and that is a failure, or cannot be read."""
-        text = self._stored.get(uid.encode())
-        return text is not None and b'"passed":true,' not in text
+    @cached_property
+    def failed(self) -> frozenset[str]:
+        """Uids of those that have a last result, and that is a failure, or cannot be read."""
+        return frozenset(uid.decode() for uid, text in self._stored.items() if b'"passed":true,' not in text)
 
     def __getitem__(self, uid: str) -> LastProbe:
         result = decode(self._now, self._stored[uid.encode()])

@@ -1,9 +1,9 @@
 """Prober: probes many replicas at once and hands over each result as it comes.
 
 A probe is a request of its own with a time limit of its own (:mod:`.time_limit`); redirects are not followed
-and at most MAX_BODY_BYTES of a response are read. Over plain HTTP connections are kept between probes
-(:mod:`.http_client`); over TLS, and for trials, each has a fresh one. The address policy judges what a name
-has been resolved to, and again each address that is dialled.
+and at most MAX_BODY_BYTES of a response are read. Connections are kept between probes (:mod:`.http_client`);
+a trial has a fresh one. The address policy judges what a name has been resolved to, and again each address
+that is dialled.
 
 Everything is sent by the process's one loop (:mod:`.probe_loop`).
 """
@@ -26,7 +26,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from msgspec.structs import replace
 from yarl import URL
 
-from controlplane.probes.http_client import NotHttp, ProbeClient
+from controlplane.probes.http_client import HandshakeFailed, NotHttp, ProbeClient, Security
 from controlplane.probes.probe_loop import probe_loop
 from controlplane.probes.time_limit import ProberLate, TimeLimit
 from routing.contract import address_policy
@@ -270,14 +270,39 @@ async def _send(
 ) -> tuple[int, bytes]:
     """Raises one of _FAILURES."""
     target = _target(base_url)
-    if target.scheme != "http":
-        async with new_session() as session:
-            return await exchange(
-                session, base_url, request, question.tls, question.credential, most_bytes=most_bytes
-            )
     bearer = _bearer(question.credential) if question.credential else b""
-    status, body = await _client().exchange(target, request, bearer, most_bytes)
+    if target.scheme == "http":
+        status, body = await _client().exchange(target, request, bearer, most_bytes)
+    else:
+        status, body = await _send_over_tls(target, request, question.tls, bearer, most_bytes)
     return status, redact_token(body, bearer) if bearer and status >= 400 else body
+
+
+async def _send_over_tls(
+    target: BaseUrl, request: ProbeRequest, tls: Tls, bearer: bytes, most_bytes: int
+) -> tuple[int, bytes]:
+    """Raises one of _FAILURES; ProbeCertificateError where there is no verified connection."""
+    name = _verified_name(target, tls)
+    try:
+        security = Security(_CONTEXTS.get(tls.ca), name)
+    except CaBundleError as error:
+        raise ProbeCertificateError(str(error)) from None
+    try:
+        return await _client().exchange(target, request, bearer, most_bytes, security)
+    except HandshakeFailed as error:
+        raise await _certificate_error(error.cause, target, tls.ca, name) from None
+
+
+def _verified_name(target: BaseUrl, tls: Tls) -> str:
+    """That its certificate has to be for."""
+    return tls.server_name or target.host.removesuffix(".")
+
+
+async def _certificate_error(
+    cause: BaseException, target: BaseUrl, ca: str, name: str
+) -> "ProbeCertificateError":
+    names = await _names(target, ca, name) if is_name_mismatch(cause) else []
+    return ProbeCertificateError(describe_tls_error(cause, name, names))
 
 
 _target = lru_cache(maxsize=32768)(parse_base_url)
@@ -335,7 +360,7 @@ async def _verified(
     """Over TLS where the replica is reached so."""
     if target.scheme == "http":
         return await _exchange(session, target, request, trace, True, None, most_bytes)
-    name = tls.server_name or target.host.removesuffix(".")
+    name = _verified_name(target, tls)
     try:
         return await _exchange(session, target, request, trace, _CONTEXTS.get(tls.ca), name, most_bytes)
     except CaBundleError as error:
@@ -344,8 +369,7 @@ async def _verified(
         cause = error.os_error
         if not isinstance(cause, ssl.SSLError | ConnectionResetError):
             raise
-        names = await _names(target, tls.ca, name) if is_name_mismatch(cause) else []
-        raise ProbeCertificateError(describe_tls_error(cause, name, names)) from None
+        raise await _certificate_error(cause, target, tls.ca, name) from None
 
 
 def _bearer(credential: str) -> bytes:

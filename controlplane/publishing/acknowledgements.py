@@ -12,6 +12,9 @@ from routing.contract.table import Version
 from routing.contract.telemetry import Acknowledgement, decode_acknowledgement
 
 POLL_S = 0.004
+SLOW_POLL_S = 0.02
+"""Where it has taken longer than a change takes: then many wait, or a worker is away."""
+SLOW_AFTER_S = 0.1
 
 
 class Acknowledged(NamedTuple):
@@ -45,19 +48,20 @@ def _awaited(acks_key: str, version: Version, wait_s: float) -> Acknowledged:
         except RedisError:
             live = applied = refused = 0
         waited = time.monotonic() - began
-        if applied == live or waited + POLL_S > wait_s:
+        poll_s = POLL_S if waited < SLOW_AFTER_S else SLOW_POLL_S
+        if applied == live or waited + poll_s > wait_s:
             return Acknowledged(live, applied, refused, round(waited * 1000, 1))
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
 
 
 def _count(acks_key: str, version: Version) -> tuple[int, int, int]:
-    client = redis.client()
-    seconds, microseconds = client.time()
-    oldest = seconds + microseconds / 1e6 - redis_keys.WORKER_TTL_S
-    pipeline = client.pipeline(transaction=False)
-    pipeline.zrangebyscore(redis_keys.WORKERS, oldest, "+inf")
+    pipeline = redis.client().pipeline(transaction=False)
+    pipeline.time()
+    pipeline.zrange(redis_keys.WORKERS, 0, -1, withscores=True)
     pipeline.hgetall(acks_key)
-    live, answers = pipeline.execute()
+    (seconds, microseconds), heard, answers = pipeline.execute()
+    oldest = seconds + microseconds / 1e6 - redis_keys.WORKER_TTL_S
+    live = [worker for worker, at in heard if at >= oldest]
     read = [_read(answers.get(worker)) for worker in live]
     applied = sum(1 for ack in read if ack is not None and Version.parse(ack.applied) >= version)
     refused = sum(

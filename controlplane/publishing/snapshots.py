@@ -17,7 +17,7 @@ from routing.contract.copied_settings import COPIED
 from routing.contract.defaults import with_defaults
 from routing.contract.policy import Policy
 from routing.contract.probe import Probe
-from routing.contract.startup import expected_duration
+from routing.contract.startup import expected_duration, usual_duration
 from routing.contract.table import (
     FleetSnapshot,
     KeyLimits,
@@ -75,9 +75,9 @@ def snapshots_of(fleet_ids: Iterable[int] | None = None) -> list[FleetSnapshot]:
     devices = _devices_of(list(replicas))
     for fleet_id, of_fleet in groupby(_replica_rows(list(replicas)), lambda row: row["fleet_id"]):
         found = list(of_fleet)
-        known = [row["health__startup_s"] for row in found]
+        usual = usual_duration(row["health__startup_s"] for row in found)
         replicas[fleet_id] = [
-            _replica_spec(row, expected_duration(row["health__startup_s"], known), devices.get(row["pk"], []))
+            _replica_spec(row, expected_duration(row["health__startup_s"], usual), devices.get(row["pk"], []))
             for row in found
         ]
     return [_snapshot(fleet, state, replicas[fleet.pk]) for fleet in fleets]

@@ -13,16 +13,21 @@ are two hosts here. What was so before the write is not asked about again.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from controlplane.access import viewer
 from controlplane.models import Fleet, Replica
 from controlplane.services.confirmation import Consequence, named
 from routing.contract.addresses import parse_base_url
 from routing.contract.exposure import ALL, INFERENCE, Expose
-from routing.contract.host_synonyms import identities
+from routing.contract.host_synonyms import LOOPBACK, identities
+
+MOST_BESIDE = 20
+"""Of more new URLs, all that is there is read instead."""
 
 Exposes = Mapping[str, Expose | None]
 """Fleet → what it exposes. ``None``: it is older than the setting, and exposes everything."""
@@ -105,7 +110,7 @@ class HostChanges:
         self._forget()
         if not added and not exposed:
             return None
-        after = _Placements.read()
+        after = _Placements.read(None if exposed else [one.url for one in added])
         crossings = list(_new_crossings(after, added, removed, exposed)) if after.exposes else []
         return Sharing(crossings) if crossings else None
 
@@ -116,21 +121,27 @@ _AtPlaces = defaultdict[Place, Counter[Placement]]
 class _Placements:
     """Where fleets are. Each URL is read at most once, and only where something is at its port."""
 
-    def __init__(self, rows: Iterable[tuple[str, Expose | None, str]]) -> None:
+    def __init__(self, rows: Iterable[tuple[str, Expose | None, str]], known: dict[str, list[Place]]) -> None:
         self.exposes: dict[str, Expose | None] = {}
         self.all: list[Placement] = []
-        self._places: dict[str, list[Place]] = {}
+        self._places = known
         for fleet, expose, url in rows:
             self.exposes[fleet] = expose
             self.all.append(Placement(fleet, url))
 
     @classmethod
-    def read(cls) -> "_Placements":
-        """One query; nothing, where no fleet exposes more than inference or there is but one."""
+    def read(cls, beside: Collection[str] | None = None) -> "_Placements":
+        """One query; nothing, where no fleet exposes more than inference or there is but one. ``beside``: all
+        that may be at the host and port of one of these URLs is enough."""
         opened = Fleet.objects.exclude(expose=INFERENCE)
         others = Fleet.objects.exclude(pk=OuterRef("fleet_id"))
         rows = Replica.objects.filter(Exists(opened), Exists(others)).order_by("fleet__name", "name")
-        return cls(rows.values_list("fleet__name", "fleet__expose", "url"))
+        known: dict[str, list[Place]] = {}
+        if beside is not None and len(beside) <= MOST_BESIDE:
+            known = {url: _places(url) for url in beside}
+            may_be = (_may_be_at(place) for places in known.values() for place in places)
+            rows = rows.filter(reduce(or_, may_be, Q()))
+        return cls(rows.values_list("fleet__name", "fleet__expose", "url"), known)
 
     def places(self, url: str) -> list[Place]:
         if url not in self._places:
@@ -199,6 +210,18 @@ def _places(url: str) -> list[Place]:
     except ValueError:
         return []
     return [Place(host, base.port) for host in identities(base.host)]
+
+
+def _may_be_at(place: Place) -> Q:
+    """Rows whose URL may be at a place: of the others not even the URL is read. They are in normal form, so a
+    host is written in one way, but for a last dot of a name, and for IPv6, which may hold an IPv4 address."""
+    port = Q(url__contains=f":{place.port}")
+    if place.host == LOOPBACK or ":" in place.host:
+        return port
+    written = Q(url__contains="://[")
+    for end in ("", "."):
+        written |= Q(url__icontains=f"://{place.host}{end}:")
+    return port & written
 
 
 def _authority(url: str) -> str:

@@ -15,8 +15,9 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from controlplane.datastores.write_turns import write_turn
 from controlplane.models import AuditEntry, Event, Fleet, Replica, TableState
-from controlplane.publishing import publisher
+from controlplane.publishing.group_publishing import group_publisher
 from controlplane.services import device_memory, fallbacks, shared_hosts, table_size
 from controlplane.services.errors import Conflict, PreconditionFailed
 from controlplane.services.fleet_names import FleetNames
@@ -167,7 +168,7 @@ class UnitOfWork:
 
     def publish(self) -> None:
         if self._fleets or self._manifest:
-            self.published = publisher.publish(
+            self.published = group_publisher.publish(
                 self._fleets, with_manifest=self._manifest, removed=self._removed
             )
         if self._unprobed and self.published is not False:
@@ -191,7 +192,8 @@ def unit_of_work(actor: str, confirm: str = "") -> Iterator[UnitOfWork]:
     unit_of_work = UnitOfWork(actor, confirm)
     token = _current.set(unit_of_work)
     try:
-        with transaction.atomic():
+        with group_publisher.writing(), write_turn() as turn, transaction.atomic():
+            transaction.on_commit(turn.end)
             lock_writes()
             yield unit_of_work
             unit_of_work.finish()

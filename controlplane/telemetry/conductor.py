@@ -14,7 +14,7 @@ import redis
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from controlplane.exporters import store as exporter_readings
+from controlplane.exporters.store import ReadingsReader
 from controlplane.observability import conductor_heartbeats, metrics
 from controlplane.observability.outages import Outages
 from controlplane.observability.process import this_process
@@ -40,6 +40,7 @@ from controlplane.telemetry.notices.dispatcher import NoticeDispatcher
 from controlplane.telemetry.notices.handover import LeaderHandover
 from controlplane.telemetry.notices.notice import Observed
 from controlplane.telemetry.quiet_replicas import QuietReplicas
+from controlplane.telemetry.report_decoder import ReportDecoder
 from controlplane.telemetry.report_reader import ReceivedReports
 from controlplane.telemetry.scaling import Scalers
 from routing.contract.telemetry import WorkerReport
@@ -76,11 +77,13 @@ class Conductor:
         self._leadership = Leadership(client)
         self._outages = Outages(logger)
         self._started = clock()
+        self._reports = ReportDecoder()
         self._merging = MergeState()
         self._sequence = 0
         self._reader = DbReader()
         self._rows: DbSnapshot | None = None
         self._quiet = QuietReplicas()
+        self._readings = ReadingsReader()
         self._measured = NOTHING_MEASURED
         self._outbox = FramePublisherState()
         self._minutes = MinuteCollector()
@@ -113,7 +116,7 @@ class Conductor:
         messages: Messages = []
         with self._outages_logged("Redis", redis.RedisError):
             self._elect()
-            received = report_reader.read(self._client)
+            received = report_reader.read(self._client, self._reports)
             with metrics.MERGE_DURATION.time():
                 merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))
@@ -214,7 +217,7 @@ class Conductor:
             merged,
             rows.keys if rows is not None else [],
             rows.fleets if rows is not None else [],
-            self._measured.defects(),
+            self._measured.defects,
         )
         with self._outages_logged("the event log", DatabaseError):
             self._notices.send(observed, handover_at, may_write)
@@ -226,7 +229,7 @@ class Conductor:
         if self._rows is not None:
             at = self._wall_clock()
             self._sequence += 1
-            self._measured = measured_devices(exporter_readings.read(self._client), at)
+            self._measured = measured_devices(self._readings.read(self._client), at, self._measured)
             probes = last_results.read_unopened(self._client)
             reported = last_results.read_loads(self._client)
             frames = frame_builder.build(

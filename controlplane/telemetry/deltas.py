@@ -7,6 +7,7 @@ it began again at zero, and all of the newer reading happened since.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 
 from routing.contract import sketch
 from routing.contract.ended_requests import EndedRequests
@@ -92,6 +93,7 @@ class FleetDelta:
     fell_back: dict[str, int] = field(default_factory=dict)
     """Another fleet → requests that it served in this one's place, and counts as its own."""
     replicas: dict[str, ReplicaDelta] = field(default_factory=dict)
+    """Those at which anything happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,6 @@ def _ended_before(older: WorkerReport | None, newer: WorkerReport) -> dict[str, 
 def _fleet(older: FleetCounters | None, newer: FleetCounters, ended: EndedRequests | None) -> FleetDelta:
     if older is not None and older.requests > newer.requests:
         older = None
-    replicas = {replica.uid: replica for replica in older.replicas} if older else {}
     return FleetDelta(
         requests=newer.requests - (older.requests if older else 0),
         errors=_grown(older.errors if older else 0, newer.errors),
@@ -179,7 +180,7 @@ def _fleet(older: FleetCounters | None, newer: FleetCounters, ended: EndedReques
             spilled=_grown(older.spilled if older else 0, newer.spilled),
         ),
         fell_back=_fell_back(older, newer),
-        replicas={replica.uid: _replica(replicas.get(replica.uid), replica) for replica in newer.replicas},
+        replicas=_replicas(older.replicas if older else [], newer.replicas),
     )
 
 
@@ -209,6 +210,26 @@ def _queue(older: FleetCounters | None, newer: FleetCounters) -> QueueDelta:
         cold=_grown(older.cold if older else 0, newer.cold),
         waited=sketch.subtract(newer.waited, older.waited if older else {}),
     )
+
+
+def _replicas(older: list[ReplicaCounters], newer: list[ReplicaCounters]) -> dict[str, ReplicaDelta]:
+    """Of those at which anything happened. Counters that are the very same object were reported again
+    (:mod:`.report_decoder`), and nothing happened there."""
+    found: dict[str, ReplicaDelta] = {}
+    if older is newer:
+        return found
+    elsewhere: dict[str, ReplicaCounters] | None = None
+    for before, replica in zip(chain(older, repeat(None)), newer, strict=False):
+        if before is replica:
+            continue
+        if before is None or before.uid != replica.uid:
+            if elsewhere is None:
+                elsewhere = {one.uid: one for one in older}
+            before = elsewhere.get(replica.uid)
+        delta = _replica(before, replica)
+        if delta != NOTHING:
+            found[replica.uid] = delta
+    return found
 
 
 def _replica(older: ReplicaCounters | None, newer: ReplicaCounters) -> ReplicaDelta:

@@ -13,6 +13,13 @@ def about(seconds: float) -> str:
     return f"about {words(ceil(seconds / step) * step)}"
 
 
+def same_words_for(seconds: float) -> float:
+    """How many more seconds :func:`words` says the same."""
+    whole = max(int(seconds), 0)
+    step = 1 if whole < 60 else 60 if whole < 86_400 else 3600
+    return (whole // step + 1) * step - seconds
+
+
 def words(seconds: float) -> str:
     """``"41 s"``, ``"12 min"``, ``"2 h 10 min"``, ``"6 d 3 h"``: at most two units, rounded down."""
     whole = max(int(seconds), 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from controlplane.probes.last_results import LastProbe
 from controlplane.telemetry import (
+    db_snapshot,
     key_traffic,
     learned_service,
     prediction_accuracy,
@@ -43,7 +44,7 @@ from routing.contract.ended_requests import ERROR_REASONS
 from routing.contract.load_report import ReportedLoad, younger
 from routing.contract.moving import STAYS
 from routing.contract.policy import Queue
-from routing.contract.startup import expected_duration
+from routing.contract.startup import expected_duration, usual_duration
 from routing.contract.table import Version, unserved_adapters
 
 
@@ -151,14 +152,18 @@ def _fleet_frame(
     at: float,
 ) -> FleetFrame:
     numbers = merged.fleets.get(row.name) or FleetNumbers(row.name)
-    known_start_s = expected_duration(None, [replica.startup_s for replica in row.replicas])
+    known_start_s = usual_duration([replica.startup_s for replica in row.replicas])
     picks = sum(replica.window_requests for replica in numbers.replicas.values())
     here = {replica.site for replica in row.replicas}
+    failed, now = quiet_replicas.failed(probes), db_snapshot.wall_clock()
     replicas = []
     for replica in row.replicas:
         found, load = numbers.replicas.get(replica.uid), loads.get(replica.uid)
-        key = quiet_replicas.key_of(replica, row, found, probes) if load is None else None
-        live = quiet.known(replica, key) if key is not None else None
+        may_be_quiet = load is None and replica.uid not in failed
+        live = quiet.unchanged(replica, row, found, now) if may_be_quiet else None
+        key = quiet_replicas.key_of(replica, row, found) if may_be_quiet and live is None else None
+        if key is not None:
+            live = quiet.known(replica, row, found, key)
         if live is None:
             live = _replica(
                 replica,
@@ -167,12 +172,12 @@ def _fleet_frame(
                 probes.get(replica.uid),
                 load,
                 devices,
-                startup_s=known_start_s if replica.startup_s is None else replica.startup_s,
+                startup_s=expected_duration(replica.startup_s, known_start_s),
                 when=state_text.when_asked(replica, row, numbers, here),
                 picks=picks,
             )
             if key is not None:
-                quiet.keep(replica, key, live)
+                quiet.keep(replica, row, found, key, live)
         replicas.append(live)
     return FleetFrame(
         sequence=sequence,

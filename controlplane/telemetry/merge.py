@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from controlplane.telemetry import key_traffic, measures
-from controlplane.telemetry.deltas import FleetDelta, WorkerDelta, between
+from controlplane.telemetry.deltas import WorkerDelta, between
 from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import KeyState
 from controlplane.telemetry.merged_numbers import (
@@ -22,6 +22,7 @@ from controlplane.telemetry.merged_numbers import (
     ReportingWorker,
     SiteNumbers,
 )
+from controlplane.telemetry.merged_replicas import MergedReplicas, ReplicasOfWorker
 from controlplane.telemetry.queues import QueueWindow
 from controlplane.telemetry.token_windows import (
     FailureWindow,
@@ -29,12 +30,9 @@ from controlplane.telemetry.token_windows import (
     percentiles,
 )
 from controlplane.telemetry.window import Window
-from routing.contract.load_report import younger
 from routing.contract.redis_keys import WORKER_TTL_S
 from routing.contract.telemetry import (
-    SAID_BY_ANOTHER,
     FleetCounters,
-    ReplicaCounters,
     WorkerReport,
 )
 
@@ -70,6 +68,9 @@ class MergeState:
     known: dict[str, _KnownWorker] = field(default_factory=dict)
     fleets: dict[str, Window] = field(default_factory=dict)
     replicas: dict[str, Window] = field(default_factory=dict)
+    """By uid: those with requests lately."""
+    merged_replicas: dict[str, MergedReplicas] = field(default_factory=dict)
+    """By fleet."""
     queues: dict[str, QueueWindow] = field(default_factory=dict)
     """By fleet."""
     fell_back: dict[tuple[str, str], Window] = field(default_factory=dict)
@@ -107,6 +108,7 @@ def merge(state: MergeState, reports: Iterable[ReceivedReport], now: float) -> M
         del state.known[name]
     merged = Merged()
     answers: dict[str, int] = {}
+    said: dict[str, list[ReplicasOfWorker]] = {}
     for each, delta in fresh:
         report = each.report
         if delta is not None:
@@ -118,32 +120,69 @@ def merge(state: MergeState, reports: Iterable[ReceivedReport], now: float) -> M
         merged.workers[report.worker] = ReportingWorker(report, each.age_s, cpu)
         for counters in report.fleets:
             fleet = merged.fleets.setdefault(counters.name, FleetNumbers(counters.name))
-            _add_fleet(fleet, report, counters, held)
-        if report.drained_by_hand:
-            _note_drained(merged, report)
+            said.setdefault(counters.name, []).append(_add_fleet(fleet, report, counters, held))
         key_traffic.add(merged.keys, report, held)
         for device in report.accelerators:
             numbers = merged.accelerators.setdefault(device.name, AcceleratorNumbers())
             numbers.leased_bytes += device.leased_bytes
-    for fleet in merged.fleets.values():
-        for replica in fleet.replicas.values():
-            replica.drained_everywhere = bool(replica.drained_at) and (
-                replica.drained_at.keys() >= fleet.queue.proxies
-            )
     key_traffic.read(state.keys, merged.keys, now)
-    _read_windows(state, merged, answers, now)
+    _expire_windows(state, merged, now)
+    _merge_replicas(state, merged, said, answers)
+    _note_drained(state, merged)
+    _read_windows(state, merged, now)
     state.merged_at = now
     return merged
 
 
-def _note_drained(merged: Merged, report: WorkerReport) -> None:
-    proxy = report.worker.rpartition("/")[0]
-    for one in report.drained_by_hand:
-        fleet = merged.fleets.get(one.fleet)
-        for replica in fleet.replicas.values() if fleet is not None else ():
-            if replica.name == one.replica:
-                left_s = max(replica.drained_at.get(proxy, 0.0), one.expires_in_s)
-                replica.drained_at[proxy] = left_s
+def _merge_replicas(
+    state: MergeState,
+    merged: Merged,
+    said: Mapping[str, list[ReplicasOfWorker]],
+    answers: Mapping[str, int],
+) -> None:
+    def read_lately(numbers: ReplicaNumbers) -> bool:
+        return _read_replica(state, numbers, answers)
+
+    for name in state.merged_replicas.keys() - said.keys():
+        del state.merged_replicas[name]
+    for name, workers in said.items():
+        known = state.merged_replicas.setdefault(name, MergedReplicas())
+        workers.sort(key=lambda one: one.process)
+        merged.fleets[name].replicas = known.merge(workers, read_lately)
+
+
+def _read_replica(state: MergeState, numbers: ReplicaNumbers, answers: Mapping[str, int]) -> bool:
+    """What happened at it lately; whether anything did."""
+    uid = numbers.uid
+    numbers.answers = answers.get(uid, 0)
+    recent, streams = state.replicas.get(uid), state.replica_tokens.get(uid)
+    failures = state.replica_failures.get(uid)
+    if recent:
+        numbers.p50_s, numbers.p99_s = recent.quantile(0.5), recent.quantile(0.99)
+        numbers.p95_s = recent.quantile(0.95)
+        numbers.window_requests = recent.requests
+    if streams:
+        numbers.first_token = percentiles(streams.first)
+        numbers.between_tokens = percentiles(streams.between)
+    if failures:
+        numbers.failures = failures.counts()
+    return bool(recent or streams or failures)
+
+
+def _note_drained(state: MergeState, merged: Merged) -> None:
+    """Emergency drains, which proxies report beside their counters."""
+    drained: dict[tuple[str, str], dict[str, float]] = {}
+    for worker in merged.workers.values():
+        proxy = worker.report.worker.rpartition("/")[0]
+        for one in worker.report.drained_by_hand:
+            at = drained.setdefault((one.fleet, one.replica), {})
+            at[proxy] = max(at.get(proxy, 0.0), one.expires_in_s)
+    for fleet in merged.fleets.values() if drained else ():
+        for uid, replica in fleet.replicas.items():
+            if at := drained.get((fleet.name, replica.name), {}):
+                replica.drained_at = at
+                replica.drained_everywhere = at.keys() >= fleet.queue.proxies
+                state.merged_replicas[fleet.name].said_by_hand(uid)
 
 
 def _take_in(state: MergeState, report: WorkerReport, now: float) -> WorkerDelta | None:
@@ -202,7 +241,8 @@ def _count(state: MergeState, delta: WorkerDelta, answers: dict[str, int], now: 
 
 def _add_fleet(
     fleet: FleetNumbers, report: WorkerReport, counters: FleetCounters, held: WorkerDelta | None
-) -> None:
+) -> ReplicasOfWorker:
+    """Adds what one worker says of a fleet; returns what it says of its replicas."""
     fleet.in_flight += counters.in_flight
     fleet.would_refuse += counters.would_refuse
     fleet.queue.add(report.worker, counters)
@@ -215,6 +255,11 @@ def _add_fleet(
     _add_counts(fleet.no_fallback, counters.no_fallback)
     site = fleet.sites.setdefault(report.site, SiteNumbers())
     delta = held.fleets.get(counters.name) if held else None
+    said = ReplicasOfWorker(
+        *(report.worker, report.incarnation, counters.replicas),
+        delta.replicas if delta else {},
+        held.elapsed_s if held else 1.0,
+    )
     if held is not None and delta is not None:
         fleet.rps += delta.requests / held.elapsed_s
         ended = sum(sum(replica.latency.values()) for replica in delta.replicas.values())
@@ -237,9 +282,7 @@ def _add_fleet(
             fleet.error_reasons[reason] = before + count / held.ended_elapsed_s
         for to, count in delta.fell_back.items():
             fleet.fallbacks.setdefault(to, FallbackNumbers()).per_s += count / held.elapsed_s
-    for replica in counters.replicas:
-        numbers = fleet.replicas.setdefault(replica.uid, ReplicaNumbers(replica.uid, replica.name))
-        _add_replica(numbers, report, replica, delta, held.elapsed_s if held else 1.0)
+    return said
 
 
 def _add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
@@ -247,59 +290,9 @@ def _add_counts(into: dict[str, int], more: Mapping[str, int]) -> None:
         into[name] = into.get(name, 0) + count
 
 
-def _add_replica(
-    numbers: ReplicaNumbers,
-    report: WorkerReport,
-    counters: ReplicaCounters,
-    fleet: FleetDelta | None,
-    elapsed_s: float,
-) -> None:
-    numbers.in_flight += counters.in_flight
-    numbers.movable += counters.movable
-    numbers.movable_prompt_tokens += counters.movable_prompt_tokens
-    numbers.staying.update(counters.staying)
-    numbers.moved += counters.moved
-    numbers.moved_prompt_tokens += counters.moved_prompt_tokens
-    delta = fleet.replicas.get(counters.uid) if fleet else None
-    if delta is not None:
-        numbers.rps += delta.picked / elapsed_s
-        numbers.errors_per_s += delta.failed / elapsed_s
-        numbers.input_tokens_per_s += delta.input_tokens / elapsed_s
-        numbers.output_tokens_per_s += delta.output_tokens / elapsed_s
-    if counters.no_credential:
-        numbers.no_credential = counters.no_credential
-        numbers.no_credential_at += 1
-    if counters.seconds_per_work is not None:
-        numbers.speeds.append(counters.seconds_per_work)
-    if counters.learned is not None:
-        numbers.scales.append(counters.learned)
-    numbers.reported = younger(numbers.reported, counters.reported)
-    numbers.workers += 1
-    if counters.ejected_for_s is not None:
-        numbers.ejected_by += 1
-        numbers.ejected_for_s = max(numbers.ejected_for_s, counters.ejected_for_s)
-        numbers.ejection_reason = _telling(numbers, counters)
-    if counters.doubt:
-        # The longest tells most: what one worker has heard of its answers, another may not.
-        numbers.doubt = max(numbers.doubt, counters.doubt, key=len)
-        numbers.doubted_by += 1
-    numbers.ejections[(report.worker, report.incarnation)] = counters.ejections
-
-
-def _telling(numbers: ReplicaNumbers, counters: ReplicaCounters) -> str:
-    """The reason of an ejection: of the worker that has ejected the replica most often, and of one that
-    follows another's ejection only if no other tells more."""
-    known, said = numbers.ejection_reason, counters.ejection_reason
-    if said.startswith(SAID_BY_ANOTHER):
-        return known or said
-    newest = counters.ejections > max(numbers.ejections.values(), default=-1)
-    return said if newest or not known or known.startswith(SAID_BY_ANOTHER) else known
-
-
-def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], now: float) -> None:
-    reported = {uid for fleet in merged.fleets.values() for uid in fleet.replicas}
+def _expire_windows(state: MergeState, merged: Merged, now: float) -> None:
     _expire(state.fleets, merged.fleets.keys(), now)
-    _expire(state.replicas, reported, now)
+    _expire(state.replicas, (), now)
     _expire(state.queues, merged.fleets.keys(), now)
     _expire(state.first_bytes, merged.fleets.keys(), now)
     _expire(state.tokens, merged.fleets.keys(), now)
@@ -314,6 +307,9 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
     state.total.expire(now)
     state.total_first_bytes.expire(now)
     state.refused.expire(now)
+
+
+def _read_windows(state: MergeState, merged: Merged, now: float) -> None:
     merged.refused_per_s = state.refused.requests / WINDOW_S
     for name, device in merged.accelerators.items():
         if recent := state.lease_waits.get(name):
@@ -345,17 +341,6 @@ def _read_windows(state: MergeState, merged: Merged, answers: dict[str, int], no
         if (waits := state.queues.get(fleet.name)) is not None:
             fleet.waits = percentiles(waits.waits)
             fleet.queue.read(waits, now)
-        for uid, replica in fleet.replicas.items():
-            replica.answers = answers.get(uid, 0)
-            if recent := state.replicas.get(uid):
-                replica.p50_s, replica.p99_s = recent.quantile(0.5), recent.quantile(0.99)
-                replica.p95_s = recent.quantile(0.95)
-                replica.window_requests = recent.requests
-            if streams := state.replica_tokens.get(uid):
-                replica.first_token = percentiles(streams.first)
-                replica.between_tokens = percentiles(streams.between)
-            if failures := state.replica_failures.get(uid):
-                replica.failures = failures.counts()
     _read_window(total, state.total)
     total.first_byte = percentiles(state.total_first_bytes)
     total.first_token = percentiles(state.total_tokens.first)

@@ -3,7 +3,6 @@
 Rates are per second, durations in seconds, "now" is the last WINDOW_S seconds.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -68,7 +67,7 @@ class ReplicaNumbers:
     movable: int = 0
     """Requests in flight that another replica could go on with, once it has room."""
     movable_prompt_tokens: int = 0
-    staying: Counter[str] = field(default_factory=Counter)
+    staying: dict[str, int] = field(default_factory=dict)
     """The others that were looked at, by reason."""
     moved: int = 0
     """Since it is to be free."""

@@ -5,8 +5,8 @@ shown of such a replica depends on its row, on what proxies have learned of it, 
 ("3 min"). Everything else is made anew each time.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,26 +18,59 @@ from controlplane.telemetry.merged_numbers import ReplicaNumbers
 from controlplane.telemetry.token_windows import NOTHING
 
 
+class _Made(NamedTuple):
+    row: ReplicaRow
+    numbers: ReplicaNumbers | None
+    """Of which it was made, as the one object that they were."""
+    continues: bool
+    """Of its fleet."""
+    key: Any
+    live: ReplicaLive
+    until: float
+    """When its age reads differently, Unix seconds."""
+
+
 class QuietReplicas:
     """Of one conductor; used by one thread."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[ReplicaRow, Any, ReplicaLive]] = {}
+        self._known: dict[str, _Made] = {}
 
-    def known(self, row: ReplicaRow, key: object) -> ReplicaLive | None:
-        """What was made of this very row with this key, with its age as it is now."""
-        known = self._known.get(row.uid)
-        if known is None or known[0] is not row or known[1] != key:
+    def unchanged(
+        self, row: ReplicaRow, of: FleetRow, numbers: ReplicaNumbers | None, now: float
+    ) -> ReplicaLive | None:
+        """What was made of these very objects, if that reads the same ``now``; its last probe has passed."""
+        made = self._known.get(row.uid)
+        if (
+            made is None
+            or made.row is not row
+            or made.numbers is not numbers
+            or made.until <= now
+            or made.continues != of.continues
+        ):
             return None
-        live = known[2]
+        return made.live
+
+    def known(
+        self, row: ReplicaRow, of: FleetRow, numbers: ReplicaNumbers | None, key: object
+    ) -> ReplicaLive | None:
+        """What was made of this very row with this key, with its age as it is now."""
+        made = self._known.get(row.uid)
+        if made is None or made.row is not row or made.key != key:
+            return None
+        live = made.live
         why = f"for {durations.words(row.health_for_s)}"
         if live.why != why:
             live = replace(live, why=why)
-            self._known[row.uid] = (row, key, live)
+        self.keep(row, of, numbers, key, live)
         return live
 
-    def keep(self, row: ReplicaRow, key: object, live: ReplicaLive) -> None:
-        self._known[row.uid] = (row, key, live)
+    def keep(
+        self, row: ReplicaRow, of: FleetRow, numbers: ReplicaNumbers | None, key: object, live: ReplicaLive
+    ) -> None:
+        age_s = row.health_for_s
+        until = row.health_since + age_s + durations.same_words_for(age_s)
+        self._known[row.uid] = _Made(row, numbers, of.continues, key, live, until)
 
     def forget_beyond(self, replicas: int) -> None:
         """So many there are; more that are kept were deleted meanwhile."""
@@ -45,25 +78,21 @@ class QuietReplicas:
             self._known.clear()
 
 
-def key_of(
-    row: ReplicaRow, of: FleetRow, numbers: ReplicaNumbers | None, probes: Mapping[str, LastProbe]
-) -> object | None:
-    """All that its picture depends on besides its row and its age; ``None``: it is not quiet. Of a quiet one
-    nothing is said but for how long it has been ready."""
+def key_of(row: ReplicaRow, of: FleetRow, numbers: ReplicaNumbers | None) -> object | None:
+    """All that its picture depends on besides its row and its age, if its last probe has passed; ``None``: it
+    is not quiet. Of a quiet one nothing is said but for how long it has been ready."""
     if row.health != "ready" or row.admin_state != "active" or not row.weight or row.site or row.placed:
-        return None
-    if _has_failed(probes, row.uid):
         return None
     if numbers is None:
         return (of.continues,)
     return None if _is_busy(numbers) else (of.continues, numbers.speeds, numbers.scales)
 
 
-def _has_failed(probes: Mapping[str, LastProbe], uid: str) -> bool:
+def failed(probes: Mapping[str, LastProbe]) -> Collection[str]:
+    """Uids of those whose last probe failed, or cannot be read."""
     if isinstance(probes, UnopenedResults):
-        return probes.has_failed(uid)
-    probe = probes.get(uid)
-    return probe is not None and not probe.passed
+        return probes.failed
+    return {uid for uid, probe in probes.items() if not probe.passed}
 
 
 def _is_busy(numbers: ReplicaNumbers) -> bool:

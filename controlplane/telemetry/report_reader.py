@@ -7,6 +7,7 @@ import redis
 
 from controlplane.observability.heartbeats import Heartbeats
 from controlplane.telemetry.merge import ReceivedReport
+from controlplane.telemetry.report_decoder import ReportDecoder
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.redis_keys import MANIFEST_ACKS, REPORTS, WORKERS, fleet_acks_key
 from routing.contract.telemetry import decode_report
@@ -26,8 +27,10 @@ class ReceivedReports:
     """Workers to be forgotten."""
 
 
-def read(client: "redis.Redis") -> ReceivedReports:
-    """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line."""
+def read(client: "redis.Redis", decoder: ReportDecoder | None = None) -> ReceivedReports:
+    """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line.
+    ``decoder``: of whoever reads again and again."""
+    decode = decode_report if decoder is None else decoder.decode
     stored = Heartbeats(client, WORKERS, REPORTS)
     reports, silent = [], []
     for heartbeat in stored:
@@ -35,9 +38,11 @@ def read(client: "redis.Redis") -> ReceivedReports:
             silent.append(heartbeat.name)
         elif heartbeat.body:
             try:
-                reports.append(ReceivedReport(decode_report(heartbeat.body), heartbeat.age_s))
+                reports.append(ReceivedReport(decode(heartbeat.body), heartbeat.age_s))
             except DECODE_ERRORS as error:
                 logger.warning("the report of worker %s cannot be read: %s", heartbeat.name, error)
+    if decoder is not None:
+        decoder.forget_all_but([one.report.worker for one in reports])
     return ReceivedReports(int(stored.now * 1000), reports, silent)
 
 

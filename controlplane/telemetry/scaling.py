@@ -10,7 +10,7 @@ from controlplane.telemetry.frame_builder import Frames
 from controlplane.telemetry.frame_publisher import SaidBefore
 from controlplane.telemetry.frames import FleetFrame, ReplicaLive
 from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
-from routing.contract.startup import expected_duration
+from routing.contract.startup import usual_duration
 
 UNKNOWN_GROWTH = 1.0
 
@@ -69,7 +69,7 @@ def _second(row: FleetRow, frame: FleetFrame, numbers: FleetNumbers) -> FleetSec
         starting=sum(one.health == "checking" for one in meant),
         growth=frame.serves.growth if frame.serves is not None else UNKNOWN_GROWTH,
         kv_shares=list(_kv_shares(taking)),
-        start_s=expected_duration(None, [one.startup_s for one in row.replicas]),
+        start_s=usual_duration([one.startup_s for one in row.replicas]),
         first_token_s=numbers.first_token.p95_s,
         first_token_objective_s=row.first_token_objective_s,
     )

@@ -35,9 +35,13 @@ def measured_duration(
     return for_s
 
 
-def expected_duration(own: float | None, others: Iterable[float | None]) -> float | None:
-    """Expected startup time in seconds: that of the last start, else the median of the fleet's others."""
-    if own is not None:
-        return own
-    known = [seconds for seconds in others if seconds is not None]
+def usual_duration(starts: Iterable[float | None]) -> float | None:
+    """Startup time in seconds that is expected of a replica that has none of its own: the median of its
+    fleet's last starts."""
+    known = [seconds for seconds in starts if seconds is not None]
     return median(known) if known else None
+
+
+def expected_duration(own: float | None, usual: float | None) -> float | None:
+    """Expected startup time in seconds: that of the last start, else what is usual in the fleet."""
+    return usual if own is None else own

@@ -31,8 +31,9 @@ class LearnedScale(msgspec.Struct, frozen=True, kw_only=True):
     """Evidence in requests of mean size, each counting less as it ages. Of this worker alone."""
 
 
-class ReplicaCounters(msgspec.Struct, kw_only=True):
-    """One replica as one worker has seen it since the worker started."""
+class ReplicaCounters(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One replica as one worker has seen it since the worker started. What is as by default is left out of
+    the message: of ten thousand replicas most have nothing to say."""
 
     uid: str
     name: str

@@ -24,7 +24,7 @@ class EjectionNotifier(Notifier[str]):
     def __init__(self, ejected: Iterable[str] = ()) -> None:
         """``ejected``: uids of replicas that were last published as ejected."""
         self._ejected = set(ejected)
-        self._counts: dict[str, dict[tuple[str, int], int]] = {}
+        self._counts: dict[str, Mapping[tuple[str, int], int]] = {}
         """Uid → (worker, incarnation) → ejections counted so far."""
         self._notified_at: dict[str, float] = {}
 
@@ -44,7 +44,13 @@ class EjectionNotifier(Notifier[str]):
                     found.append(_back(uid, numbers))
                 elif again and numbers.ejected_by and self._may_repeat(uid, now):
                     found.append(_ejected(uid, numbers, "ejected again"))
+        self._forget_beyond(sum(len(fleet.replicas) for fleet in observed.merged.fleets.values()))
         return found
+
+    def _forget_beyond(self, replicas: int) -> None:
+        """So many are reported; what is kept of more is of replicas that are gone."""
+        if len(self._counts) > 2 * replicas + 100:
+            self._counts.clear()
 
     def confirm(self, notice: Notice[str], now: float) -> None:
         (self._ejected.add if notice.begins else self._ejected.discard)(notice.key)
@@ -55,7 +61,9 @@ class EjectionNotifier(Notifier[str]):
 
     def _ejected_again(self, uid: str, counts: Mapping[tuple[str, int], int]) -> bool:
         before = self._counts.get(uid)
-        self._counts[uid] = dict(counts)
+        if before is counts:
+            return False
+        self._counts[uid] = counts
         return before is not None and any(count > before.get(key, count) for key, count in counts.items())
 
 

@@ -5,13 +5,14 @@ each other, and some replica elsewhere is fine: where everything fails, it is no
 named only where its host has others that are fine.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from controlplane.models import Event
 from controlplane.telemetry.db_snapshot import FleetRow, ReplicaRow
-from controlplane.telemetry.merged_numbers import Merged
+from controlplane.telemetry.merged_numbers import FleetNumbers, Merged
 from controlplane.telemetry.notices.episodes import Episodes
 from controlplane.telemetry.notices.notice import Notice, Notifier, Observed
 
@@ -21,8 +22,7 @@ OVER_AFTER_S = 30.0
 LISTED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedReplica:
+class PlacedReplica(NamedTuple):
     """One that is meant to serve, and where it is."""
 
     name: str
@@ -40,7 +40,7 @@ class FailingTogetherNotifier(Notifier[str]):
         self.episodes = Episodes[str](OVER_AFTER_S)
 
     def pending(self, observed: Observed, now: float) -> list[Notice[str]]:
-        found = failing_places(list(placed(observed.fleets, observed.merged)))
+        found = failing_places(placed(observed.fleets, observed.merged))
         notices: list[Notice[str]] = []
         for place, failed in found.items():
             if place in self.episodes.open:
@@ -61,35 +61,62 @@ class FailingTogetherNotifier(Notifier[str]):
             self.episodes.end(notice.key)
 
 
-def placed(fleets: Iterable[FleetRow], merged: Merged) -> Iterable[PlacedReplica]:
-    """Replicas that are meant to serve."""
+def placed(fleets: Sequence[FleetRow], merged: Merged) -> list[PlacedReplica]:
+    """Replicas that are meant to serve, where one has failed. None where fewer than LEAST have failed, or
+    all."""
+    failed: dict[str, float] = {}
+    meant = 0
+    suspected: set[str] = set()
     for fleet in fleets:
         numbers = merged.fleets.get(fleet.name)
         for row in fleet.replicas:
-            if row.admin_state == "active" and row.weight > 0:
-                seen = numbers.replicas.get(row.uid) if numbers else None
-                ejected = seen is not None and seen.workers > 0 and seen.ejected_by == seen.workers
-                yield PlacedReplica(f"{fleet.name}/{row.name}", _places(row), _failed_at(row, ejected))
+            if not _is_meant(row):
+                continue
+            meant += 1
+            if (failed_at := _failed_at(row, numbers)) is not None:
+                failed[row.uid] = failed_at
+                suspected.update(_places(row))
+    if len(failed) < LEAST or len(failed) == meant:
+        return []
+    return [
+        PlacedReplica(f"{fleet.name}/{row.name}", places, failed.get(row.uid))
+        for fleet in fleets
+        for row in fleet.replicas
+        if _is_meant(row) and not suspected.isdisjoint(places := _places(row))
+    ]
+
+
+def _is_meant(row: ReplicaRow) -> bool:
+    return row.admin_state == "active" and row.weight > 0
 
 
 def _places(row: ReplicaRow) -> tuple[str, ...]:
+    if not row.placed:
+        return _host(row.url)
     devices = [place.accelerator for place in row.placed]
     hosts = {device.partition("/")[0] for device in devices if "/" in device}
-    host = urlsplit(row.url).hostname
-    return (*devices, *sorted(hosts or ({host} if host else set())))
+    return (*devices, *sorted(hosts)) if hosts else (*devices, *_host(row.url))
 
 
-def _failed_at(row: ReplicaRow, ejected: bool) -> float | None:
+@lru_cache(maxsize=32768)
+def _host(url: str) -> tuple[str, ...]:
+    """Its name, if it has one."""
+    host = urlsplit(url).hostname
+    return (host,) if host else ()
+
+
+def _failed_at(row: ReplicaRow, numbers: FleetNumbers | None) -> float | None:
     if row.health in ("down", "unready"):
         return row.health_since
-    # Its ejection has no time of its own; what matters is that it is out with the others.
-    return float("inf") if ejected else None
+    seen = numbers.replicas.get(row.uid) if numbers is not None else None
+    if seen is not None and seen.ejected_by and seen.ejected_by == seen.workers:
+        # Its ejection has no time of its own; what matters is that it is out with the others.
+        return float("inf")
+    return None
 
 
 def failing_places(replicas: Sequence[PlacedReplica]) -> dict[str, list[PlacedReplica]]:
     """Place → the replicas that have failed there together."""
-    if all(one.failed_at is not None for one in replicas):
-        return {}
     at: dict[str, list[PlacedReplica]] = {}
     for one in replicas:
         for place in one.places:

@@ -26,7 +26,7 @@ from routing.contract.fleet_file import (
     yaml_document,
 )
 from routing.contract.fleet_file.parser import MAX_BYTES
-from routing.contract.startup import expected_duration
+from routing.contract.startup import expected_duration, usual_duration
 from routing.contract.table import FleetSnapshot, Manifest, unserved_adapters
 from routing.ipc.control_channel import Tables
 from routing.master.standalone import file_keys
@@ -194,14 +194,14 @@ class FleetFileWatcher:
         if self._prober is None:
             return snapshot
         statuses = [self._prober.status(spec.uid) for spec in snapshot.replicas]
-        known = [status.startup_s for status in statuses]
+        usual = usual_duration(status.startup_s for status in statuses)
         replicas = [
             replace(
                 spec,
                 health=status.health,
                 health_source="probe",
                 has_passed=status.has_passed,
-                startup_s=expected_duration(status.startup_s, known),
+                startup_s=expected_duration(status.startup_s, usual),
             )
             for spec, status in zip(snapshot.replicas, statuses, strict=True)
         ]

@@ -14,9 +14,9 @@ import msgspec
 
 from routing.balancing.learning.fleet_speed import FleetSpeed
 from routing.balancing.pool.pool import Pool
-from routing.balancing.pool.report import replica_counters
 from routing.balancing.replica.state import Replica
 from routing.contract.telemetry import FleetCounters, ReplicaCounters
+from routing.worker.config.kept_counters import KeptCounters
 
 AT_ONCE = 200
 """Replicas: some 0.5 ms."""
@@ -34,23 +34,26 @@ async def refreshed(pools: Iterable[Pool]) -> None:
             await asyncio.sleep(0)
 
 
-async def fleet_reports(pools: Mapping[str, Pool], refused: Mapping[str, str]) -> list[FleetCounters]:
+async def fleet_reports(
+    pools: Mapping[str, Pool], refused: Mapping[str, str], kept: KeptCounters
+) -> list[FleetCounters]:
     """The counters of each fleet; encode them before the next request is served. ``refused``: by fleet, why
-    its newest table was."""
+    its newest table was. ``kept``: of large tables, from report to report."""
     await refreshed(pools.values())
     encoded: dict[Pool, list[ReplicaCounters]] = {}
-    if sum(len(pool.replicas) for pool in pools.values()) > AT_ONCE:
-        encoded = {pool: await _encoded(pool.reported, pool.speed) for pool in list(pools.values())}
+    if (replicas := sum(len(pool.replicas) for pool in pools.values())) > AT_ONCE:
+        encoded = {pool: await _encoded(pool.reported, pool.speed, kept) for pool in list(pools.values())}
+        kept.forget_beyond(replicas)
     now = time.monotonic()
     return [pool.report(now, refused.get(name, ""), encoded.get(pool)) for name, pool in pools.items()]
 
 
-async def _encoded(replicas: list[Replica], speed: FleetSpeed) -> list[ReplicaCounters]:
+async def _encoded(replicas: list[Replica], speed: FleetSpeed, kept: KeptCounters) -> list[ReplicaCounters]:
     """Their counters as they stand in the report."""
     found: list[msgspec.Raw] = []
     for at in range(0, len(replicas), AT_ONCE):
         now = time.monotonic()
         some = replicas[at : at + AT_ONCE]
-        found += [msgspec.Raw(msgspec.json.encode(replica_counters(replica, speed, now))) for replica in some]
+        found += [kept.encoded(replica, speed, now) for replica in some]
         await asyncio.sleep(0)
     return cast("list[ReplicaCounters]", found)

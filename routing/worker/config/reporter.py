@@ -17,6 +17,7 @@ from routing.contract.version import VERSION
 from routing.proxy import Proxy
 from routing.shared.prefix_news import PrefixNews
 from routing.worker.config.fleet_reports import fleet_reports
+from routing.worker.config.kept_counters import KeptCounters
 from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.overload_monitor import OverloadMonitor
@@ -64,6 +65,7 @@ class Reporter:
         self._link = link
         self._rng = rng
         self._sequence = 0
+        self._kept = KeptCounters(rng)
         self._started = time.monotonic()
 
     async def run(self) -> None:
@@ -78,7 +80,7 @@ class Reporter:
     async def send(self) -> None:
         """Send one report."""
         await in_slices(self._proxy.stream_mover.survey())
-        fleets = await fleet_reports(self._applier.table.fleets, self._applier.refused_fleets)
+        fleets = await fleet_reports(self._applier.table.fleets, self._applier.refused_fleets, self._kept)
         # Encoded before anything is awaited, because requests change the same counters.
         await self._link.report(encode_report(self._build(fleets)))
 

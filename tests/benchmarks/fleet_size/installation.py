@@ -11,11 +11,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 REPLICAS_PER_PROCESS = 5000
 """A responder's: a listening socket and a connection each, within 20,000 descriptors."""
 PORTS = 1000
+
+
+class Ports(NamedTuple):
+    """On 127.0.0.1."""
+
+    metrics: int
+    """Of the first process; the others have those that follow."""
+    web: int
+    proxy: int
+    admin: int
 
 
 def prepare(folder: Path) -> None:
@@ -31,6 +42,7 @@ def prepare(folder: Path) -> None:
         SWITCHYARD_REDIS_URL=f"unix://{folder / 'redis.sock'}?db=0",
         SWITCHYARD_ALLOWED_HOSTS="127.0.0.1,localhost",
         SWITCHYARD_COLLECTED_STATIC="0",
+        SWITCHYARD_MAX_REPLICAS="12000",
     )
     import django
 
@@ -78,12 +90,23 @@ def responder_commands(replicas: int, first_port: int) -> list[list[str]]:
     ]
 
 
-def celery_commands() -> dict[str, list[str]]:
-    """As ``up`` starts them."""
+def commands(folder: Path, ports: Ports, workers: int) -> dict[str, list[str]]:
+    """As ``up`` starts them, by name. ``workers``: of the proxy."""
     from controlplane.supervision.options import UpOptions
-    from controlplane.supervision.programs import control_plane
+    from controlplane.supervision.programs import control_plane, proxy_command
 
-    return {program.name: program.command for program in control_plane(UpOptions())}
+    options = UpOptions(port=ports.web, proxy_port=ports.proxy, admin_port=ports.admin, workers=workers)
+    found = {program.name: program.command for program in control_plane(options)}
+    return {**found, "proxy": proxy_command(options, folder)}
+
+
+def token() -> str:
+    """Of an administrator."""
+    from django.contrib.auth.models import User
+
+    from controlplane.services import tokens
+
+    return tokens.create(User.objects.create_superuser("bench"), "bench", "bench")[1]
 
 
 @contextmanager
@@ -101,17 +124,6 @@ def running(command: list[str], log: Path, **environment: str) -> Iterator["subp
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def cpu_s(pid: int) -> float:
-    """Seconds of user and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_bytes(pid: int) -> int:
-    """Resident."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def wait_for_line(log: Path, words: str, limit_s: float = 30) -> None:

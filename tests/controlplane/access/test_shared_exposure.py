@@ -16,6 +16,7 @@ from controlplane.access.grants import Access, Grant
 from controlplane.models import AuditEntry, Fleet, Replica
 from controlplane.services import fleet_files, fleets, replicas, shared_hosts
 from controlplane.services.confirmation import NeedsConfirmation
+from controlplane.services.shared_hosts import HostChanges
 from routing.contract import addresses, fleet_file
 from tests.controlplane.access.teams import LABELS, new
 from tests.controlplane.conftest import Api
@@ -236,7 +237,7 @@ def placements_read(queries: CaptureQueriesContext) -> list[str]:
     ]
 
 
-def test_one_query_and_each_url_is_read_once(make_fleet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_query_and_no_url_elsewhere_is_read(make_fleet: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fleet("big", replicas=[{"name": f"r{n}", "url": f"http://10.1.0.{n}:8000"} for n in range(50)])
     make_fleet("open", expose="all", replicas=[{"name": "a", "url": "http://10.2.0.1:9000"}])
     read: list[str] = []
@@ -249,7 +250,7 @@ def test_one_query_and_each_url_is_read_once(make_fleet: Make, monkeypatch: pyte
     with CaptureQueriesContext(connection) as queries:
         replicas.register("big", {"name": "new", "url": "http://10.1.0.99:8000"}, "tests")
     assert len(placements_read(queries)) == 1
-    assert len(read) == len(set(read)) == 51
+    assert read == ["http://10.1.0.99:8000"], "what is at other hosts is not even read"
     read.clear()
     with CaptureQueriesContext(connection) as queries:
         replicas.update("big", "new", {"weight": 2.0}, "tests")
@@ -259,8 +260,33 @@ def test_one_query_and_each_url_is_read_once(make_fleet: Make, monkeypatch: pyte
     fleets.update("open", {"expose": "inference"}, "tests")
     read.clear()
     replicas.register("big", {"name": "new", "url": "http://10.1.0.99:8000"}, "tests")
-    assert read == [], "nothing is read while no fleet exposes more than inference"
+    assert read == ["http://10.1.0.99:8000"], "no other is read while no fleet exposes more than inference"
     fleets.delete("open", "tests")
     fleets.update("big", {"expose": "all"}, "tests")
     replicas.register("big", {"name": "more", "url": "http://10.1.0.98:8000"}, "tests")
-    assert read == [], "a fleet alone shares nothing"
+    assert len(read) == 2, "a fleet alone shares nothing"
+
+
+@pytest.mark.parametrize(
+    ("there", "new"),
+    [
+        ("http://10.1.0.7:8000", "http://10.1.0.7:8000/b"),
+        ("http://[::ffff:10.1.0.7]:8000", "http://10.1.0.7:8000"),
+        ("http://10.1.0.7:8000", "http://[::ffff:10.1.0.7]:8000"),
+        ("http://llm.corp.test.:8000/a", "http://LLM.corp.test:8000"),
+        ("http://127.0.0.9:8000", "http://localhost:8000"),
+        ("http://[::1]:8000", "http://127.0.0.1:8000"),
+    ],
+)
+@pytest.mark.django_db
+def test_what_is_read_beside_a_new_url_has_all_that_is_there(there: str, new: str) -> None:
+    for name in ("a", "b"):
+        fleet = Fleet.objects.create(name=name, protocol="openai")
+        Replica.objects.create(fleet=fleet, name="other", url=f"http://10.9.9.9:{ord(name)}")
+    Replica.objects.create(fleet=fleet, name="r", url=addresses.normalise_url(there))
+    changes = HostChanges()
+    changes.add("a", addresses.normalise_url(new))
+    Replica.objects.create(fleet=Fleet.objects.get(name="a"), name="new", url=addresses.normalise_url(new))
+    sharing = changes.sharing()
+    assert sharing is not None
+    assert sharing.crossings[0].exposes.keys() == {"a", "b"}

@@ -62,7 +62,7 @@ def test_what_exporters_say_is_in_frames_and_in_the_api(
         "node": ("node1", "", 0),
         "gone": ("node2", "GET /metrics: connection refused", 0),
     }
-    assert found.defects().keys() == {"node1/gpu0"}
+    assert found.defects.keys() == {"node1/gpu0"}
     late = measured_devices(store.read(redis_client), now + 100)
     assert not late.devices
     assert "does a Celery worker run?" in late.hosts[0].problem

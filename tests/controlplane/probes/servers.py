@@ -57,9 +57,11 @@ class HttpServer:
         self._listening.set()
         await self._stop.wait()
         server.close()
-        for task in self._tasks:
+        # All of them: a handshake that its client gave up is in none of ours.
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._stop.is_set():

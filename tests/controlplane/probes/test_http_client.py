@@ -1,18 +1,23 @@
 """Kept connections between probes: when one is used again, when not, and what its end means."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from controlplane.probes import http_client
-from controlplane.probes.http_client import NotHttp, ProbeClient, encode
+from controlplane.probes.http_client import HandshakeFailed, NotHttp, ProbeClient, Security, encode
 from routing.contract import address_policy
 from routing.contract.address_policy import AddressPolicy, DeniedAddress
 from routing.contract.address_rules import AddressRules
 from routing.contract.addresses import BaseUrl
 from routing.contract.probe_presets import ProbeRequest
+from routing.tls.context_cache import new_context
+from tests.certificates import Authority, server_context
+
+ServerTls = tuple[ssl.SSLContext, Security] | None
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 GET = ProbeRequest("GET", "/health", (("Accept", "*/*"),))
@@ -42,12 +47,29 @@ class Replica(asyncio.Protocol):
             type(self).answer = self.then
 
 
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture(params=["http", "https"])
+def tls(request: pytest.FixtureRequest, authority: Authority) -> ServerTls:
+    """How the server speaks it, and how it is verified; none over plain HTTP."""
+    if request.param == "http":
+        return None
+    context = server_context(authority.issue("DNS:model.test"))
+    return context, Security(new_context(authority.reference), "model.test")
+
+
 @asynccontextmanager
-async def replica(most_kept: int = 10) -> AsyncIterator[tuple[type[Replica], Callable[..., object]]]:
+async def replica(
+    tls: ServerTls = None, most_kept: int = 10
+) -> AsyncIterator[tuple[type[Replica], Callable[..., object]]]:
     """A replica, and how to ask it."""
+    context, verified = tls or (None, None)
     kind = type("OneReplica", (Replica,), {"heads": []})
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(kind, "127.0.0.1", 0)
+    server = await loop.create_server(kind, "127.0.0.1", 0, ssl=context)
     target = BaseUrl("127.0.0.1", server.sockets[0].getsockname()[1], "")
 
     async def resolve(host: str, port: int) -> list[str]:
@@ -55,9 +77,11 @@ async def replica(most_kept: int = 10) -> AsyncIterator[tuple[type[Replica], Cal
 
     client = ProbeClient(resolve, most_kept)
 
-    async def ask(request: ProbeRequest = GET, most_bytes: int = 1000) -> tuple[int, bytes]:
+    async def ask(
+        request: ProbeRequest = GET, most_bytes: int = 1000, security: Security | None = verified
+    ) -> tuple[int, bytes]:
         async with asyncio.timeout(5):
-            return await client.exchange(target, request, b"", most_bytes)
+            return await client.exchange(target, request, b"", most_bytes, security)
 
     try:
         yield kind, ask
@@ -70,9 +94,9 @@ def run(check: Callable[[], object]) -> None:
     asyncio.run(check())  # type: ignore[arg-type]
 
 
-def test_a_connection_is_used_again() -> None:
+def test_a_connection_is_used_again(tls: ServerTls) -> None:
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             for _ in range(3):
                 assert await ask() == (200, b"{}")
             assert (server.connections, len(server.heads)) == (1, 3)
@@ -89,10 +113,10 @@ def test_a_connection_is_used_again() -> None:
     ],
 )
 def test_none_is_kept_after_a_failure_or_where_the_replica_closes(
-    answer: bytes, expected: tuple[int, bytes]
+    tls: ServerTls, answer: bytes, expected: tuple[int, bytes]
 ) -> None:
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             server.answer = answer
             assert await ask() == await ask() == expected
             assert server.connections == 2
@@ -100,9 +124,9 @@ def test_none_is_kept_after_a_failure_or_where_the_replica_closes(
     run(check)
 
 
-def test_a_kept_connection_that_the_replica_closed_costs_no_probe() -> None:
+def test_a_kept_connection_that_the_replica_closed_costs_no_probe(tls: ServerTls) -> None:
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             await ask()
             server.answer, server.closes = b"", True  # the kept one is closed when it is used
             server.then = OK
@@ -112,9 +136,9 @@ def test_a_kept_connection_that_the_replica_closed_costs_no_probe() -> None:
     run(check)
 
 
-def test_a_fresh_connection_that_ends_without_a_word_is_the_replicas_failure() -> None:
+def test_a_fresh_connection_that_ends_without_a_word_is_the_replicas_failure(tls: ServerTls) -> None:
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             server.answer, server.closes = b"", True
             with pytest.raises(EOFError):
                 await ask()
@@ -123,11 +147,11 @@ def test_a_fresh_connection_that_ends_without_a_word_is_the_replicas_failure() -
     run(check)
 
 
-def test_an_old_connection_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_connection_is_not_used_again(tls: ServerTls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "OLDEST_S", 0.02)
 
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             await ask()
             await asyncio.sleep(0.03)
             await ask()
@@ -136,9 +160,9 @@ def test_an_old_connection_is_not_used_again(monkeypatch: pytest.MonkeyPatch) ->
     run(check)
 
 
-def test_a_policy_that_has_changed_is_asked_again() -> None:
+def test_a_policy_that_has_changed_is_asked_again(tls: ServerTls) -> None:
     async def check() -> None:
-        async with replica() as (server, ask):
+        async with replica(tls) as (server, ask):
             await ask()
             before = address_policy.use(AddressPolicy(AddressRules(denied=("127.0.0.1/32",))))
             try:
@@ -147,6 +171,41 @@ def test_a_policy_that_has_changed_is_asked_again() -> None:
             finally:
                 address_policy.use(before)
             assert len(server.heads) == 1
+
+    run(check)
+
+
+def test_another_trust_or_name_is_verified_on_a_connection_of_its_own(authority: Authority) -> None:
+    trust = new_context(authority.reference)
+    context = server_context(authority.issue("DNS:model.test", "DNS:other.test"))
+
+    async def check() -> None:
+        async with replica((context, Security(trust, "model.test"))) as (server, ask):
+            await ask()
+            await ask(security=Security(trust, "other.test"))
+            await ask(security=Security(new_context(authority.reference), "model.test"))
+            assert server.connections == 3
+            with pytest.raises(HandshakeFailed) as failed:
+                await ask(security=Security(trust, "third.test"))
+            assert isinstance(failed.value.cause, ssl.SSLCertVerificationError)
+            with pytest.raises(HandshakeFailed):
+                await ask(security=Security(new_context(""), "model.test"))
+            assert len(server.heads) == 3
+
+    run(check)
+
+
+def test_over_tls_fewer_are_kept(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_client, "MOST_TLS", 1)
+    trust = new_context(authority.reference)
+    context = server_context(authority.issue("DNS:model.test", "DNS:other.test"))
+
+    async def check() -> None:
+        async with replica((context, Security(trust, "model.test"))) as (server, ask):
+            for _ in range(3):
+                await ask()
+                await ask(security=Security(trust, "other.test"))
+            assert server.connections == 1 + 3, "the one that is kept stays, and is used"
 
     run(check)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from controlplane.probes.last_results import UnopenedResults, encode
-from controlplane.telemetry import db_snapshot, frame_builder
+from controlplane.telemetry import db_snapshot, durations, frame_builder
 from controlplane.telemetry.db_snapshot import DbSnapshot, FleetRow, ReplicaRow
 from controlplane.telemetry.frames import ReplicaLive
 from controlplane.telemetry.merged_numbers import FleetNumbers, Merged, ReplicaNumbers
@@ -13,6 +13,7 @@ from controlplane.telemetry.quiet_replicas import QuietReplicas
 
 NOW = 1_800_000_000.0
 ROW = ReplicaRow(7, "u", "a", 1.0, None, "active", "ready", "200 OK", NOW - 7800)
+FLEET = FleetRow(1, "f", "openai", [], [], "round_robin", 1, "1:1")
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +34,7 @@ def shown(
     merged = Merged()
     if numbers is not None:
         merged.fleets["f"] = FleetNumbers("f", replicas={"u": numbers})
-    rows = DbSnapshot("1:1", [FleetRow(1, "f", "openai", [], [], "round_robin", 1, "1:1", [row])])
+    rows = DbSnapshot("1:1", [replace(FLEET, replicas=[row])])
     frames = frame_builder.build(rows, merged, results(passed), {}, sequence=1, at=NOW, quiet=quiet)
     return frames.fleets["f"].replicas[0]
 
@@ -92,6 +93,30 @@ def test_deleted_ones_are_forgotten() -> None:
     quiet = QuietReplicas()
     live = shown(quiet)
     for number in range(200):
-        quiet.keep(replace(ROW, uid=str(number)), (), live)
+        quiet.keep(replace(ROW, uid=str(number)), FLEET, None, (), live)
     quiet.forget_beyond(1)
-    assert quiet.known(ROW, (False,)) is None
+    assert quiet.known(ROW, FLEET, None, (False,)) is None
+
+
+def test_its_age_goes_on(clock: list[float]) -> None:
+    quiet = QuietReplicas()
+    first = shown(quiet)
+    clock[0] += 59
+    assert shown(quiet) is first
+    clock[0] += 1
+    assert shown(quiet).why == "for 2 h 11 min"
+
+
+def test_a_fleet_whose_policy_changes_is_seen() -> None:
+    quiet = QuietReplicas()
+    shown(quiet)
+    assert quiet.unchanged(ROW, FLEET, None, NOW) is not None
+    assert quiet.unchanged(ROW, replace(FLEET, continues=True), None, NOW) is None
+
+
+@pytest.mark.parametrize("age_s", [0, 1.5, 59.9, 60, 61, 3599, 3600, 86_399, 86_400, 90_001.5])
+def test_an_age_reads_the_same_for_as_long_as_said(age_s: float) -> None:
+    same_s = durations.same_words_for(age_s)
+    assert same_s > 0
+    assert durations.words(age_s + same_s - 0.001) == durations.words(age_s)
+    assert durations.words(age_s + same_s + 0.001) != durations.words(age_s)

@@ -13,6 +13,7 @@ from routing.contract.table import FleetSnapshot, Manifest, ReplicaSpec
 from routing.contract.telemetry import FleetCounters, WorkerReport, decode_report, encode_report
 from routing.worker.config import table_applier
 from routing.worker.config.fleet_reports import fleet_reports
+from routing.worker.config.kept_counters import KeptCounters
 from routing.worker.config.table_applier import TableApplier
 
 
@@ -61,7 +62,7 @@ async def test_a_refusal_is_told_until_a_good_table_comes() -> None:
     ack = feed.fleet_acknowledgement("echo")
     assert ack.applied == "1:1"
     assert "uid" in ack.refused
-    [report] = await fleet_reports(feed.table.fleets, feed.refused_fleets)
+    [report] = await fleet_reports(feed.table.fleets, feed.refused_fleets, KeptCounters())
     assert report.refused == ack.refused
     await feed.apply(None, [table(version=3)])
     assert feed.fleet_acknowledgement("echo").refused == ""
@@ -156,7 +157,7 @@ async def test_a_report_about_a_large_table_is_made_in_slices() -> None:
     found: list[FleetCounters] = []
 
     async def report() -> None:
-        found.extend(await fleet_reports(feed.table.fleets, {}))
+        found.extend(await fleet_reports(feed.table.fleets, {}, KeptCounters()))
 
     assert await turns_of(report()) >= 10
     report_of_all = decode_report(
