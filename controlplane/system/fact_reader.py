@@ -25,6 +25,7 @@ from controlplane.publishing.snapshots import current_state, current_versions
 from controlplane.telemetry import report_reader
 from controlplane.telemetry.frames import OVERVIEW_KEY, OverviewFrame
 from controlplane.telemetry.merge import ReceivedReport
+from controlplane.telemetry.report_decoder import decode_without_replicas
 from routing.contract.decode_errors import DECODE_ERRORS
 
 FRAME_LIMIT_S = 5.0
@@ -85,7 +86,7 @@ def from_redis() -> InRedis:
     round_trip_s = time.monotonic() - began
     return InRedis(
         server=_server(client, round_trip_s, write_refusal()),
-        heard=report_reader.read(client).reports,
+        heard=report_reader.read(client, decode_without_replicas).reports,
         processes=process_heartbeats.read(client),
         conductors=conductor_heartbeats.read(client),
         lag=probe_lag(client),

@@ -116,7 +116,8 @@ class Conductor:
         messages: Messages = []
         with self._outages_logged("Redis", redis.RedisError):
             self._elect()
-            received = report_reader.read(self._client, self._reports)
+            received = report_reader.read(self._client, self._reports.decode)
+            self._reports.forget_all_but({one.report.worker for one in received.reports})
             with metrics.MERGE_DURATION.time():
                 merged = merge(self._merging, received.reports, self._clock())
             metrics.WORKERS_HEARD.set(len(merged.workers))

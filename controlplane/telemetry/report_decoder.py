@@ -28,6 +28,15 @@ _items: msgspec.json.Decoder[list[msgspec.Raw]] = msgspec.json.Decoder(list[msgs
 _replica: msgspec.json.Decoder[ReplicaCounters] = msgspec.json.Decoder(ReplicaCounters)
 
 
+def decode_without_replicas(data: bytes) -> WorkerReport:
+    """As :func:`routing.contract.telemetry.decode_report`, but of no replica anything is said: for whoever
+    looks at workers. Raises msgspec.MsgspecError."""
+    report = _report.decode(data)
+    for fleet in report.fleets:
+        fleet.replicas = []  # type: ignore[assignment]
+    return report
+
+
 class _KnownFleet:
     """A fleet's replicas as one worker last reported them."""
 

@@ -1,17 +1,18 @@
 """Report reader: the proxies' reports from Redis, each with its age by the clock of Redis."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import redis
 
 from controlplane.observability.heartbeats import Heartbeats
 from controlplane.telemetry.merge import ReceivedReport
-from controlplane.telemetry.report_decoder import ReportDecoder
 from routing.contract.decode_errors import DECODE_ERRORS
 from routing.contract.redis_keys import MANIFEST_ACKS, REPORTS, WORKERS, fleet_acks_key
-from routing.contract.telemetry import decode_report
+from routing.contract.telemetry import WorkerReport, decode_report
 
+Decode = Callable[[bytes], WorkerReport]
 FORGET_S = 60.0
 """A worker silent for this long is forgotten: its name, report and acknowledgements are deleted."""
 
@@ -27,10 +28,9 @@ class ReceivedReports:
     """Workers to be forgotten."""
 
 
-def read(client: "redis.Redis", decoder: ReportDecoder | None = None) -> ReceivedReports:
+def read(client: "redis.Redis", decode: Decode = decode_report) -> ReceivedReports:
     """One round trip. Raises redis.RedisError. A report that cannot be read is left out, with a log line.
-    ``decoder``: of whoever reads again and again."""
-    decode = decode_report if decoder is None else decoder.decode
+    ``decode``: of whoever reads again and again, or wants less. It raises as ``decode_report``."""
     stored = Heartbeats(client, WORKERS, REPORTS)
     reports, silent = [], []
     for heartbeat in stored:
@@ -41,8 +41,6 @@ def read(client: "redis.Redis", decoder: ReportDecoder | None = None) -> Receive
                 reports.append(ReceivedReport(decode(heartbeat.body), heartbeat.age_s))
             except DECODE_ERRORS as error:
                 logger.warning("the report of worker %s cannot be read: %s", heartbeat.name, error)
-    if decoder is not None:
-        decoder.forget_all_but([one.report.worker for one in reports])
     return ReceivedReports(int(stored.now * 1000), reports, silent)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
 from controlplane.telemetry.merged_numbers import ReplicaNumbers
-from controlplane.telemetry.report_decoder import ReportDecoder
+from controlplane.telemetry.report_decoder import ReportDecoder, decode_without_replicas
 from routing.contract.telemetry import (
     EmergencyDrainReport,
     FleetCounters,
@@ -130,3 +130,13 @@ def test_a_worker_that_is_gone_is_forgotten() -> None:
         decoder.decode(encode_report(WorkerReport(worker=name, incarnation=1, sequence=1)))
     decoder.forget_all_but(WORKERS[:1])
     assert list(decoder._known) == [WORKERS[0]]
+
+
+def test_whoever_looks_at_workers_decodes_no_replica() -> None:
+    host = Host(Random(1))
+    host.go_on()
+    for data in host.reports():
+        whole, without = decode_report(data), decode_without_replicas(data)
+        assert whole.fleets[0].replicas
+        whole.fleets[0].replicas = []
+        assert encode_report(without) == encode_report(whole)
