@@ -51,7 +51,7 @@ class FairLock:
 _turns = FairLock()
 
 
-class Turn:
+class WriteTurn:
     """Ours, until it is ended: with the transaction, not with what follows its commit."""
 
     def __init__(self, turns: FairLock | None) -> None:
@@ -65,17 +65,17 @@ class Turn:
 
 
 @contextmanager
-def write_turn() -> Iterator[Turn]:
+def write_turn() -> Iterator[WriteTurn]:
     """Around a transaction that writes. PostgreSQL has a queue of its own. Raises django.db.OperationalError,
     as SQLite's own wait does, when the turn has not come in time."""
     if connection.vendor != "sqlite" or connection.in_atomic_block:
-        yield Turn(None)
+        yield WriteTurn(None)
         return
     if not _turns.acquire(SQLITE_TIMEOUT_S):
         busy = sqlite3.OperationalError("database is locked")
         busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
         raise OperationalError(str(busy)) from busy
-    turn = Turn(_turns)
+    turn = WriteTurn(_turns)
     try:
         yield turn
     finally:

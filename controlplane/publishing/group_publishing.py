@@ -39,7 +39,7 @@ class _Round:
         """``None``: whoever published ran into an error."""
 
 
-class _Writer:
+class _WriteUnderWay:
     """Who may yet publish something."""
 
     is_awaited = True
@@ -55,7 +55,7 @@ class GroupPublisher:
         self._writers = 0
         self._is_publishing = False
         self._next = _Round()
-        self._here: ContextVar[_Writer | None] = ContextVar("writer", default=None)
+        self._here: ContextVar[_WriteUnderWay | None] = ContextVar("writer", default=None)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -64,7 +64,7 @@ class GroupPublisher:
         if self._here.get() is not None:
             yield
             return
-        writer = _Writer()
+        writer = _WriteUnderWay()
         token = self._here.set(writer)
         with self._changed:
             self._writers += 1
@@ -75,7 +75,7 @@ class GroupPublisher:
             with self._changed:
                 self._leave(writer)
 
-    def _leave(self, writer: "_Writer | None") -> None:
+    def _leave(self, writer: "_WriteUnderWay | None") -> None:
         """It is not waited for any more."""
         if writer is not None and writer.is_awaited:
             writer.is_awaited = False

@@ -37,7 +37,7 @@ def decode_without_replicas(data: bytes) -> WorkerReport:
     return report
 
 
-class _KnownFleet:
+class _ReportedFleet:
     """A fleet's replicas as one worker last reported them."""
 
     __slots__ = ("_encoded", "_items", "counters")
@@ -66,7 +66,7 @@ class ReportDecoder:
     """What it knows of each worker. Used by one thread."""
 
     def __init__(self) -> None:
-        self._known: dict[str, dict[str, _KnownFleet]] = {}
+        self._known: dict[str, dict[str, _ReportedFleet]] = {}
         """Worker → fleet."""
 
     def decode(self, data: bytes) -> WorkerReport:
@@ -76,7 +76,7 @@ class ReportDecoder:
         before = self._known.get(report.worker, {})
         known = self._known[report.worker] = {}
         for fleet in report.fleets:
-            known[fleet.name] = before.get(fleet.name) or _KnownFleet()
+            known[fleet.name] = before.get(fleet.name) or _ReportedFleet()
             fleet.replicas = known[fleet.name].take(bytes(fleet.replicas))  # type: ignore[assignment]
         return report
 
