@@ -79,29 +79,27 @@ def callers(redis_server: object) -> dict[str, Get]:
     }
 
 
-def queries(get: Get) -> dict[str, list[str]]:
-    """Address → its queries. Each is asked twice: what is kept in memory is there the second time."""
-    found = {}
-    for route in ROUTES:
-        address = path(route)
-        get(address)
-        with CaptureQueriesContext(connection) as captured:
-            answer = get(address)
-        if answer.status_code < 500:
-            found[route] = [one["sql"] for one in captured]
-        assert answer.status_code < 500, (route, answer.content)
-    return found
+def queries(get: Get, address: str) -> list[str]:
+    """Those of one request, at the second time: what is kept in memory is there then."""
+    get(address)
+    with CaptureQueriesContext(connection) as captured:
+        answer = get(address)
+    assert answer.status_code < 500, (address, answer.content)
+    return [one["sql"] for one in captured]
 
 
 def test_as_many_queries_for_thirty_of_everything_as_for_three(callers: dict[str, Get]) -> None:
-    few = {who: queries(callers[who]) for who in ("administrator", "team")}
+    asked = [(who, path(route)) for who in ("administrator", "team") for route in ROUTES]
+    few = {(who, address): queries(callers[who], address) for who, address in asked}
     callers["fill"]("30")
     grown = []
-    for who, before in few.items():
-        for route, made in queries(callers[who]).items():
-            if len(made) > len(before[route]):
-                more = set(made) - set(before[route])
-                grown.append(f"{who}, {route}: {len(before[route])} → {len(made)}\n    {list(more)[:2]}")
+    for (who, address), before in few.items():
+        made = queries(callers[who], address)
+        if len(made) > len(before):
+            made = queries(callers[who], address)  # once a minute it is noted that the token is in use
+        if len(made) > len(before):
+            more = list(set(made) - set(before))[:2]
+            grown.append(f"{who}, {address}: {len(before)} → {len(made)}\n    {more}")
     assert not grown, "\n".join(grown)
 
 
@@ -121,9 +119,10 @@ def test_behind_a_locked_database_everything_is_read_within_a_second(callers: di
     late = []
     for route in ROUTES:
         address = path(route)
-        began = time.monotonic()
-        answer = callers["administrator"](address)
-        took_s = time.monotonic() - began
+        for _ in range(2):  # on a busy machine the first one may be late for what it has to import
+            began = time.monotonic()
+            answer = callers["administrator"](address)
+            took_s = time.monotonic() - began
         if answer.status_code not in (200, 302) or took_s > 1:
             late.append(f"{route}: {answer.status_code} after {took_s:.1f} s: {answer.content[:200]!r}")
     assert not late, "\n".join(late)
