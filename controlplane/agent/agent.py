@@ -53,7 +53,7 @@ class Agent:
     _retry_s: float = RETRY_S
     _registered: bool = False
     _url: str = ""
-    """Of the server, as Switchyard writes it."""
+    """Of the server, as Switchyard writes it; empty: an older one does not say."""
     _said: str = ""
 
     def run(self) -> int:
@@ -71,7 +71,7 @@ class Agent:
             return
         reply = self._call("PUT", self.settings.replica)
         if reply is not None and reply.status == 200:
-            self._url = reply.body["url"]
+            self._url = str(reply.body.get("url", ""))
             if not self._registered:
                 logger.info("registered at %s", self.settings.lease_url)
             self._registered, self._retry_s = True, RETRY_S
@@ -93,7 +93,7 @@ class Agent:
 
     def _is_anothers(self, reply: Reply | None) -> bool:
         """Whether the name went to a server elsewhere, which is not to be taken out with this one."""
-        if reply is None or reply.status == 404:
+        if reply is None or reply.status == 404 or not self._url:
             return False
         return reply.status == 409 or reply.body.get("url", self._url) != self._url
 
@@ -113,7 +113,7 @@ class Agent:
         ends, released = self.clock() + self.settings.drain_s, False
         while self.clock() < ends:
             if not released:
-                reply = self._call("DELETE", query=f"?{urlencode({'url': self._url})}")
+                reply = self._call("DELETE", query=f"?{urlencode({'url': self._url})}" if self._url else "")
                 released = reply is not None and (reply.status < 400 or self._is_anothers(reply))
             else:
                 reply = self._call("GET")

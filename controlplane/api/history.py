@@ -1,6 +1,7 @@
 """``…/history``: series of the measures of a fleet, a replica or a client key."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -14,7 +15,7 @@ from rest_framework.request import Request
 from controlplane.api.base import ApiView
 from controlplane.api.filters import moment
 from controlplane.api.openapi_operations import SINCE, reads
-from controlplane.api.redis_unavailable import redis_needed
+from controlplane.api.redis_unavailable import RedisUnavailable, redis_needed
 from controlplane.api.serializers.common import ReadOnlySerializer
 from controlplane.datastores import redis
 from controlplane.models.fleet_history import SLOT_S
@@ -166,7 +167,9 @@ def _joined(
     """``rows`` of the database, and what Redis has from ``begin`` on, at the step that was asked for, or that
     they have at least."""
     now, kinds = timezone.now().timestamp(), kinds_of(metrics)
-    with redis_needed():
+    minutes: list[HistoryRow] = []
+    # Of months, the last minutes may be missing while Redis is away.
+    with suppress(RedisUnavailable) if rows else nullcontext(), redis_needed():
         minutes = minute_history.read(redis.client(), subject, begin)
     if rows:
         minutes = coarser(minutes, SLOT_S, now, kinds, with_totals=False)

@@ -21,6 +21,8 @@ from routing.contract.fleet_file.sources.source_rules import PEOPLES_FIELDS
 
 MOST_SHOWN = 50
 """Names and replicas of one kind that are answered."""
+MOST_JUDGED = 200
+"""New replicas of which it is said whether they could be registered; of further ones it is assumed."""
 _NOT_REGISTERED = "replicas register themselves: nothing is there before the first one does"
 
 
@@ -112,7 +114,9 @@ def _compared(fleet: Fleet, row: DiscoverySource | None, listing: TrialListing) 
 
 def _new(fleet: Fleet, entry: ReplicaEntry, outcome: TrialOutcome) -> None:
     settings = {name: value for name, value in msgspec.to_builtins(entry).items() if value not in (None, "")}
-    problems = problems_beside(settings, adapters=fleet.adapters)
+    # Each is a few queries, and one that is wrong is mostly wrong as the others are.
+    judged = len(outcome.new) + len(outcome.refused) < MOST_JUDGED
+    problems = problems_beside(settings, adapters=fleet.adapters) if judged else []
     if problems:
         outcome.refused[entry.name] = f"{path_of(problems[0].pointer)}: {problems[0].message}"
     else:

@@ -175,12 +175,18 @@ class KubernetesService:
             )
         except (OSError, ValueError) as error:
             raise SourceError(
-                f"no access to a cluster: {error}; see SWITCHYARD_KUBERNETES_TOKEN_FILE and "
+                f"no access to a cluster: {_why(error)}; see SWITCHYARD_KUBERNETES_TOKEN_FILE and "
                 "SWITCHYARD_KUBERNETES_CA_FILE"
             ) from None
         return session.get(
             f"{self._access.url}{path}", headers=headers, timeout=limits, allow_redirects=False
         )
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _trust(access: ClusterAccess) -> ssl.SSLContext | bool:

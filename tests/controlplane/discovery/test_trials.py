@@ -1,5 +1,6 @@
 """Trials of sources: what would come in is told, by the process that would follow, and nothing is written."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,18 @@ def test_wrong_settings_are_refused_at_their_field(fleet: Fleet, redis_client: "
         trial_service.attempt(fleet, {"name": "rack", "dns": {"name": "a.example"}}, redis_client)
     [field] = refused.value.errors
     assert (field.pointer, "is another kind than file" in field.detail) == ("/dns", True)
+
+
+def test_a_list_of_thousands_is_told_within_seconds(
+    leader: Leader, fleet: Fleet, tmp_path: Path, redis_client: "redis.Redis"
+) -> None:
+    listed = [
+        {"name": f"r{number}", "url": f"http://10.1.{number // 250}.{number % 250 + 1}:1", "hardware": "h100"}
+        for number in range(5000)
+    ]
+    (tmp_path / "llm.json").write_bytes(orjson.dumps(listed))
+    began = time.monotonic()
+    seen = trial_service.attempt(fleet, FILE, redis_client)
+    assert time.monotonic() - began < 8
+    assert len(seen.refused) == trial_service.MOST_JUDGED
+    assert len(seen.new) == 5000 - trial_service.MOST_JUDGED

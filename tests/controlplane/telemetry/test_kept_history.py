@@ -97,3 +97,15 @@ def test_steps_within_a_day_come_from_redis(api: Api, llm: str, redis_client: An
     fives = api.get("/fleets/llm/history?since=2h&step=300&metric=p99_s").json()
     assert fives["at"] == [slot + 300, slot + 600]
     assert fives["values"]["p99_s"] == pytest.approx([2.0, 2.0], rel=0.02)
+
+
+def test_without_redis_the_database_answers_for_what_it_has(
+    api: Api, llm: str, redis_client: Any, redis_server: Any, slot: float
+) -> None:
+    fill(redis_client, slot, 20)
+    tasks.keep_until(slot + 606)
+    redis_server.stop()
+    asked = api.get("/fleets/llm/history?since=7d&metric=rps,p99_s")
+    assert (asked.status_code, asked.json()["at"]) == (200, [slot + 300, slot + 600])
+    FleetHistory.objects.all().delete()
+    assert api.get("/fleets/llm/history?since=7d&metric=rps").status_code == 503

@@ -41,7 +41,10 @@ class ApiServer:
     page: int = 500
     """Most items of a page, whatever the client asks for."""
     faults: deque[web.Response | str] = field(default_factory=deque)
-    """What the next lists get instead of an answer: a response, or ``break``, half of the answer."""
+    """What the next lists get instead of an answer: a response, ``break``, half of the answer, or ``drip``, a
+    byte each moment."""
+    takes: str = ""
+    """The only token that is taken; empty: any."""
     watch_fault: str = ""
     """``410``, ``dies`` or ``silent`` (events are lost)."""
     url: str = ""
@@ -73,7 +76,16 @@ class ApiServer:
         assert request.query["labelSelector"] == "kubernetes.io/service-name=llm"
         if "watch" in request.query:
             return await self._watch(request)
+        if self.takes and request.headers.get("Authorization") != f"Bearer {self.takes}":
+            return web.json_response({"kind": "Status", "code": 401}, status=401)
         fault = self.faults.popleft() if self.faults else ""
+        if fault == "drip":
+            slow = web.StreamResponse(headers={"Content-Length": "100000"})
+            await slow.prepare(request)
+            while request.transport is not None and not request.transport.is_closing():
+                await slow.write(b"x")
+                await asyncio.sleep(0.02)
+            return slow
         if isinstance(fault, web.Response):
             return fault
         answer = self._page(request, [self.slices[name] for name in sorted(self.slices)])

@@ -19,7 +19,8 @@ class DnsResponder:
     records: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """Name → type → records as text. A name that is not there does not exist."""
     faults: dict[str, str] = field(default_factory=dict)
-    """Type → ``silent``, or the name of an rcode."""
+    """Type → ``silent``, ``garbage``, ``loop`` (an alias of itself), or the name of an rcode."""
+    ttl_s: int = 5
     over_udp: int = 512
     """An answer with more bytes is truncated over UDP."""
     tcp: bool = True
@@ -35,7 +36,13 @@ class DnsResponder:
         fault = self.faults.get(kind, "")
         if fault == "silent":
             return None
+        if fault == "garbage":
+            return wire[:2] + b"\x84\x00" + b"\xff" * 40
         reply = dns.message.make_response(query)
+        if fault == "loop":
+            own = question.name.to_text()
+            reply.answer.append(dns.rrset.from_text_list(question.name, 5, "IN", "CNAME", [own]))
+            return reply.to_wire()
         if fault:
             reply.set_rcode(dns.rcode.from_text(fault))
             return reply.to_wire()
@@ -51,7 +58,7 @@ class DnsResponder:
         else:
             owner = question.name.to_text()
         if kind in here:
-            reply.answer.append(dns.rrset.from_text_list(owner, 5, "IN", kind, here[kind]))
+            reply.answer.append(dns.rrset.from_text_list(owner, self.ttl_s, "IN", kind, here[kind]))
         whole = reply.to_wire(max_size=65535)
         if transport == "UDP" and len(whole) > self.over_udp:
             reply.answer.clear()

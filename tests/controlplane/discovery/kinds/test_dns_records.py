@@ -102,3 +102,25 @@ async def test_nobody_listens(responder: DnsResponder) -> None:
         pass
     with pytest.raises(SourceError, match="DNS "):
         await asked(responder, nameservers=[gone.address]).read({})
+
+
+async def test_a_thousand_addresses_without_a_lifetime_are_asked_for_anew_each_time(
+    responder: DnsResponder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dns_records, "ANSWER_WITHIN_S", 5.0)  # the responder, in this process, is slow
+    monkeypatch.setattr(dns_records, "LIFETIME_S", 10.0)
+    every = [f"10.1.{number // 250}.{number % 250 + 1}" for number in range(1000)]
+    responder.records[NAME], responder.ttl_s = {"A": every}, 0
+    kind = asked(responder, port=8000)
+    assert len((await kind.read({})).entries) == 1000
+    assert {"UDP A", "TCP A"} <= set(responder.asked)
+    responder.records[NAME] = {"A": every[:400]}
+    assert len((await kind.read({})).entries) == 400
+
+
+@pytest.mark.parametrize("fault", ["garbage", "loop", "NOTIMP", "YXDOMAIN"])
+async def test_what_makes_no_sense_is_no_list(responder: DnsResponder, fault: str) -> None:
+    responder.records[NAME] = {"A": ["10.0.0.1"]}
+    responder.faults["A"] = fault
+    with pytest.raises(SourceError, match=f"DNS (failed|did not answer) for A of {NAME}"):
+        await asked(responder).read({})

@@ -10,10 +10,13 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from controlplane.discovery.kinds import kubernetes
 from controlplane.discovery.kinds.endpoint_slices import EndpointSlice, listing_of
 from controlplane.discovery.kinds.kind import SourceError
 from controlplane.discovery.kinds.kubernetes import ClusterAccess, KubernetesService
 from controlplane.discovery.kinds.paged_list import AskedToWait
+from controlplane.discovery.listing import Memory, OwnReplica
+from controlplane.discovery.reconciler import reconcile
 from routing.contract.fleet_file.sources.source_structs import KubernetesSettings
 from tests.certificates import make_certificate
 from tests.controlplane.discovery.kinds.api_server import ApiServer, endpoint, endpoint_slice, serving
@@ -219,3 +222,69 @@ def test_the_zone_is_the_site_unless_a_label_says_it() -> None:
     zoned = endpoint_slice("s", endpoint("a", zone="eu-West-1A"), labels={"z": "rack"})
     assert listed(zoned).entries["a"].site == "eu-west-1a"
     assert listed(zoned, labels={"site": "z"}).entries["a"].site == "rack"
+
+
+async def test_a_token_that_has_expired_is_told_and_its_successor_on_disk_is_taken(
+    server: ApiServer, make: Callable[..., KubernetesService], tmp_path: Path
+) -> None:
+    kind = make()
+    server.takes = "t2"
+    with pytest.raises(SourceError, match="does not accept the token: see SWITCHYARD_KUBERNETES_TOKEN_FILE"):
+        await kind.read({})
+    (tmp_path / "token").write_text("t2\n")
+    assert set((await kind.read({})).entries) == {"llm-a", "llm-b"}
+    (tmp_path / "token").unlink()
+    with pytest.raises(
+        SourceError, match=r"no access to a cluster: .*/token: No such file or directory; see"
+    ):
+        await kind.read({})
+
+
+async def test_a_server_that_drips_is_no_list_within_the_time(
+    server: ApiServer, make: Callable[..., KubernetesService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes, "REQUEST_S", 0.3)
+    server.faults.append("drip")
+    with pytest.raises(SourceError, match="did not answer within"):
+        await make().read({})
+
+
+async def test_storms_of_410_end_and_ask_for_no_more_than_they_must(
+    server: ApiServer, make: Callable[..., KubernetesService]
+) -> None:
+    server.faults += [web.Response(status=410) for _ in range(20)]
+    with pytest.raises(SourceError, match="answers 410 for endpoint slices"):
+        await make().read({})
+    assert len(server.asked) == 2, "once in pages, and once in one piece"
+
+
+async def test_bookmarks_alone_ring_nobody(server: ApiServer, make: Callable[..., KubernetesService]) -> None:
+    kind = make()
+    await kind.read({})
+    watching = asyncio.create_task(ring(kind))
+    await asyncio.wait_for(server.watched.wait(), 5)
+    for _ in range(50):
+        server._tell("BOOKMARK", {})
+    server.put(endpoint_slice("s2", endpoint("llm-z", "10.0.0.9")))
+    assert await asyncio.wait_for(watching, 5) == "rings"
+
+
+async def test_after_an_hour_of_500_and_half_of_the_pods_gone_none_is_taken_for_gone(
+    server: ApiServer, make: Callable[..., KubernetesService]
+) -> None:
+    """The list of then is believed as any other: by what is there, not by what was seen lately."""
+    pods = [endpoint(f"llm-{number}", f"10.0.1.{number + 1}") for number in range(10)]
+    server.slices.clear()
+    server.put(endpoint_slice("s1", *pods))
+    kind = make()
+    listing = await kind.read({})
+    own = {name: OwnReplica(entry, ready=True, gone=False) for name, entry in listing.entries.items()}
+    memory, _ = reconcile(Memory(), listing, own, (), 0.0)
+    for second in range(2, 3600, 2):
+        memory, plan = reconcile(memory, None, own, (), float(second))
+        assert not plan.remove | plan.drain
+    server.put(endpoint_slice("s1", *pods[:4]))
+    for second in (3601.0, 3603.0, 3605.0):
+        memory, plan = reconcile(memory, await kind.read({}), own, (), second)
+        assert not plan.remove | plan.drain
+    assert plan.frozen.startswith("the source lists 4 only: 6 replicas")
