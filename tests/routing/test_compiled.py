@@ -20,12 +20,17 @@ FILES = (
     f"{PROXY}/test_request_cases.py",
     f"{PROXY}/auth",
     f"{PROXY}/exchange/test_backpressure.py",
+    f"{PROXY}/exchange/test_broken_stream.py",
+    f"{PROXY}/exchange/test_chunk_passthrough.py",
     f"{PROXY}/exchange/test_client_disconnect.py",
+    f"{PROXY}/exchange/test_held_beginning.py",
+    f"{PROXY}/exchange/test_matches.py",
     f"{PROXY}/exchange/test_retries.py",
     f"{PROXY}/exchange/test_stated_work.py",
     f"{PROXY}/exchange/test_streaming_response.py",
     f"{PROXY}/exchange/test_tunnel.py",
     f"{PROXY}/exchange/continuation/test_continuation.py",
+    f"{PROXY}/limits",
 )
 
 
