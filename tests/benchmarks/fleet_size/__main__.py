@@ -180,7 +180,8 @@ class Run:
         if self.options.soak:
             self.soak(token)
             return
-        before, cpu, arrived, events = self.scraped(), self.cpu(), self.arrived(), Event.objects.count()
+        before, cpu, arrived = self.scraped(), self.cpu(), self.arrived()
+        newest = Event.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         began = time.monotonic()
         self.profile("worker", "conductor", "beat")
         overdue = []
@@ -203,7 +204,10 @@ class Run:
             made, mean = measured.mean_ms(*pages, TICK)
             print(f"conductor: {made / took_s:.2f} ticks a second, mean {mean:.0f} ms,", end=" ")
             print("p99", measured.quantile(*pages, TICK, 0.99), measured.buckets(*pages, TICK))
-        print(f"changes of health meanwhile: {Event.objects.count() - events}")
+        since = Event.objects.filter(pk__gt=newest)
+        print(f"changes of health meanwhile: {since.filter(kind=Event.Kind.HEALTH).count()}")
+        for text in since.exclude(kind=Event.Kind.HEALTH).values_list("text", flat=True)[:5]:
+            print(f"  also on the timeline: {text}")
         database = self.folder / "data" / "db.sqlite3"
         if self.options.changes:
             self.call_api(token, database)
