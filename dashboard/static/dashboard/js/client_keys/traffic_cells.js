@@ -7,10 +7,10 @@ import { State } from "../components/state.js";
 import { FREE } from "./limits.js";
 import { reached } from "./status_banner.js";
 
-export const TRAFFIC_COLUMNS = 6;
+export const TRAFFIC_COLUMNS = 5;
 
 export function TrafficHeads() {
-  return html`<th scope="col">State</th><th scope="col" class="num">Requests</th><th scope="col" class="num" title="95th percentile of the last 60 s">Latency p95</th>
+  return html`<th scope="col">State</th><th scope="col" class="num">Requests</th>
     <th scope="col">In flight</th><th scope="col">Tokens in 60 s</th><th scope="col" class="num">Refused</th>`;
 }
 
@@ -21,10 +21,9 @@ export function TrafficCells({ one, traffic }) {
   const full = (/** @type {import("./limits.js").Limit} */ name) => live.at_limit.includes(name);
   return html`<td class="half wrap" data-label="State" data-cell="state"><${KeyState} one=${one} live=${live} reached=${reached(one, traffic)} /></td>
     <td class="half num" data-label="Requests" data-cell="requests"><${Quantity} of=${rate(live.rps)} /><span class="sub">${lastMinute(one, live)}</span></td>
-    <td class="half num" data-label="Latency p95" data-cell="latency">${live.p95_s === null ? NOTHING : html`<${Quantity} of=${duration(live.p95_s)} />`}<span class="sub">${others(live)}</span></td>
-    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${live.in_flight} capacity=${one.max_concurrency} loud=${full("max_concurrency")} free=${FREE} /></td>
+    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${live.in_flight} capacity=${one.max_concurrency} loud=${full("max_concurrency")} free=${FREE} />${live.p95_s !== null && html`<span class="sub" title=${times(live)}>p95 ${text(duration(live.p95_s))}</span>`}</td>
     <td class="half" data-label="Tokens in 60 s" data-cell="tokens"><${Meter} value=${live.tokens} capacity=${one.tokens_per_minute} loud=${full("tokens_per_minute")} free=${FREE} written=${compact} /></td>
-    <td class=${`half num${live.limited_per_s ? " is-down" : ""}`} data-label="Refused" data-cell="refused"><${Quantity} of=${rate(live.limited_per_s)} />${live.errors > 0 && html`<span class="sub"><b class="is-down">${compact(live.errors)} failed in 60 s</b></span>`}</td>`;
+    <td class=${`half num${live.limited_per_s ? " is-down" : ""}`} data-label="Refused" data-cell="refused"><${Quantity} of=${rate(live.limited_per_s)} />${live.errors > 0 && html`<span class="sub" title="5xx or broken off, in the last 60 s"><b class="is-down">${compact(live.errors)} failed</b></span>`}</td>`;
 }
 
 /** What it may, while nothing says what it does. @param {{one: import("./model.js").ClientKey}} props */
@@ -32,7 +31,6 @@ function Unmeasured({ one }) {
   /** @type {[string, number | null, boolean][]} */
   const cells = [
     ["Requests", one.requests_per_minute, true],
-    ["Latency p95", null, true],
     ["In flight", one.max_concurrency, false],
     ["Tokens in 60 s", one.tokens_per_minute, false],
     ["Refused", null, true],
@@ -47,10 +45,10 @@ function lastMinute(one, live) {
   return `${compact(live.requests)}${limit === null ? "" : `/${compact(limit)}`} in 60 s`;
 }
 
-/** "p50 0.2 s, first token 0.1 s" @param {import("../frames.js").ClientKeyLive} live */
-function others({ p50_s, first_token_p95_s: first }) {
-  if (p50_s === null) return "";
-  return `p50 ${text(duration(p50_s))}${first === null ? "" : `, first token ${text(duration(first))}`}`;
+/** "p50 50 ms, p99 0.2 s, first token p95 12 ms" @param {import("../frames.js").ClientKeyLive} live */
+function times({ p50_s, p99_s, first_token_p95_s: first }) {
+  const streamed = first === null ? "" : `, first token p95 ${text(duration(first))}`;
+  return `In the last 60 s: p50 ${text(duration(p50_s))}, p99 ${text(duration(p99_s))}${streamed}`;
 }
 
 /** @param {{one: import("./model.js").ClientKey, live: import("../frames.js").ClientKeyLive, reached: string}} props */
