@@ -49,9 +49,11 @@ def test_of_too_many_the_oldest_begin_anew(monkeypatch: pytest.MonkeyPatch) -> N
         use(key)
         timed.follow(keys, float(second))
     assert [bool(key.latency) for key in keys] == [False, False, True, True, True]
-    use(keys[0])
+    use(keys[2])
     timed.follow(keys, 5.0)
-    assert [bool(key.latency) for key in keys] == [True, False, False, True, True]
+    use(keys[0])
+    timed.follow(keys, 6.0)
+    assert [bool(key.latency) for key in keys] == [True, False, True, False, True]
 
 
 def test_what_was_reported_is_not_taken_back() -> None:
