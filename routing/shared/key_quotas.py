@@ -59,9 +59,15 @@ class KeyQuotas:
 
     def report(self) -> list[KeyCounters]:
         """Counters of all valid keys that have been used."""
+        return [counts.counters() for counts in self.reviewed()]
+
+    def reviewed(self) -> list[KeyCounts]:
+        """What is counted of these keys. Looks after what the workers share, and after what is kept of each
+        key; to be called once a second."""
         self._repair()
-        self._timed.follow([use.counts for use in self._by_hash.values()], self._clock())
-        return [use.counts.counters() for use in self._by_hash.values()]
+        found = [use.counts for use in self._by_hash.values()]
+        self._timed.follow(found, self._clock())
+        return found
 
     def in_flight(self) -> int:
         """Requests in flight of all keys that have counters."""
