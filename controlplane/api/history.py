@@ -1,6 +1,6 @@
 """``…/history``: series of the measures of a fleet, a replica or a client key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from controlplane.telemetry import history, kept_history, minute_history
 from controlplane.telemetry.history_series import Series, coarser, kinds_of, of_points, of_rows
 from controlplane.telemetry.measures import (
     FIELDS,
+    REASONS,
     HistoryRow,
     HistorySubject,
     of_fleet,
@@ -33,6 +34,7 @@ from controlplane.telemetry.measures import (
 )
 from controlplane.telemetry.minute_collector import MINUTE_S
 from controlplane.telemetry.minute_history import REACH_S
+from routing.contract.key_limit_rules import KEY_LIMITS
 
 DAY_S = 86_400
 FINE_S = history.FINE_POINTS
@@ -40,13 +42,17 @@ _MOMENTS_S = 5.0
 REPLICA_METRICS = tuple(
     name for name in FIELDS if name not in ("waiting", "retries_per_s") and not name.startswith("queue_")
 )
+_OF_KEYS = ("p50_s", "p95_s", "p99_s", "first_token_p50_s", "first_token_p95_s", "first_token_p99_s")
 KEY_METRICS = {
     "rps": "rps",
     "limited_per_s": "errors_per_s",
     "tokens_per_s": "output_tokens_per_s",
-    "limits": "error_reasons",
+    "limits": REASONS,
+    "errors_per_s": REASONS,
+    "error_reasons": REASONS,
+    **{name: name for name in _OF_KEYS},
 }
-"""Metric → the field that has it in a key's rows."""
+"""Metric → the field that has it in a key's rows. Refusals by limit are among its reasons of errors."""
 
 
 class HistorySerializer(ReadOnlySerializer):
@@ -139,16 +145,29 @@ class ClientKeyHistoryView(ApiView):
     def get(self, request: Request, key: int) -> HttpResponse:
         names = _metrics(request, tuple(KEY_METRICS))
         subject = of_key(str(key_of(key).pk))
-        step, series = _minutes(request, subject, [KEY_METRICS[name] for name in names])
-        return _response(step, Series(series.at, _as_of_key(series.values)))
+        step, series = _minutes(request, subject, list(dict.fromkeys(KEY_METRICS[name] for name in names)))
+        return _response(step, Series(series.at, _as_of_key(series, names)))
 
 
-def _as_of_key(values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    fields = {field: name for name, field in KEY_METRICS.items()}
-    return {
-        ".".join((fields[name.partition(".")[0]], *name.split(".")[1:])): series
-        for name, series in values.items()
+def _as_of_key(series: Series, names: Sequence[str]) -> dict[str, list[Any]]:
+    by_reason = {
+        name.partition(".")[2]: values
+        for name, values in series.values.items()
+        if name.startswith(f"{REASONS}.")
     }
+    errors = {reason: values for reason, values in by_reason.items() if reason not in KEY_LIMITS}
+    found: dict[str, list[Any]] = {}
+    for name in names:
+        if name == "limits":
+            found |= {f"limits.{limit}": by_reason[limit] for limit in KEY_LIMITS if limit in by_reason}
+        elif name == "error_reasons":
+            found |= {f"{REASONS}.{reason}": values for reason, values in errors.items()}
+        elif name == "errors_per_s":
+            each = zip(*errors.values(), strict=True) if errors else ((),) * len(series.at)
+            found[name] = [round(sum(values), 6) for values in each]
+        else:
+            found[name] = series.values[KEY_METRICS[name]]
+    return found
 
 
 def _minutes(request: Request, subject: HistorySubject, metrics: Sequence[str]) -> tuple[int, Series]:

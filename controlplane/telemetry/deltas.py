@@ -105,6 +105,10 @@ class KeyDelta:
     tokens: int = 0
     limited_by: dict[str, int] = field(default_factory=dict)
     """Limit → requests that it refused."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Reason → requests that failed so."""
+    latency: SparseSketch = field(default_factory=dict)
+    first_token: SparseSketch = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +281,9 @@ def _key(older: KeyCounters | None, newer: KeyCounters) -> KeyDelta:
         limited=_grown(older.limited if older else 0, newer.limited),
         tokens=_grown(older.tokens if older else 0, newer.tokens),
         limited_by={limit: _grown(before.get(limit, 0), count) for limit, count in newer.limited_by.items()},
+        errors=_counts_grown(older.errors if older else {}, newer.errors),
+        latency=sketch.subtract(newer.latency, older.latency if older else {}),
+        first_token=sketch.subtract(newer.first_token, older.first_token if older else {}),
     )
 
 

@@ -119,6 +119,11 @@ def _client_key(row: KeyRow, numbers: KeyNumbers) -> ClientKeyLive:
         requests=numbers.requests,
         tokens=numbers.tokens,
         at_limit=key_traffic.at_limit(numbers, row.limits),
+        errors=numbers.errors,
+        p50_s=numbers.p50_s,
+        p95_s=numbers.p95_s,
+        p99_s=numbers.p99_s,
+        first_token_p95_s=numbers.first_token_p95_s,
     )
 
 

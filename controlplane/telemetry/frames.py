@@ -517,6 +517,14 @@ class ClientKeyLive(msgspec.Struct, kw_only=True):
     """Within the last 60 s: prompt and output tokens of answers that have ended."""
     at_limit: list[str] = []
     """Limits that are used up, or that refused requests within the last WINDOW_S."""
+    errors: int = 0
+    """Within the last 60 s: requests that failed, with a 5xx or an answer that broke off."""
+    p50_s: float | None = None
+    """Percentiles of the last 60 s: from a request to the end of its answer."""
+    p95_s: float | None = None
+    p99_s: float | None = None
+    first_token_p95_s: float | None = None
+    """The same to the first content of a streamed answer."""
 
 
 class ClientKeysFrame(msgspec.Struct, kw_only=True):

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 
 from controlplane.telemetry.deltas import KeyDelta, WorkerDelta
 from controlplane.telemetry.frames import WINDOW_S
-from routing.contract.telemetry import WorkerReport
+from routing.contract import sketch
+from routing.contract.telemetry import SparseSketch, WorkerReport
 
 MINUTE_S = 60.0
+SLOT_S = 10.0
+"""Percentiles of a minute forget so much at a time."""
 SETTLES_S = 3.0
 """After a limit was changed, workers may report for so long what the former one refused."""
 
@@ -33,6 +36,14 @@ class KeyNumbers:
     """Within the last minute, without those that its limits refused."""
     tokens: int = 0
     """Within the last minute."""
+    errors: int = 0
+    """Likewise: those that failed."""
+    p50_s: float | None = None
+    """Percentiles of the answers of the last minute: from a request to the end of its answer."""
+    p95_s: float | None = None
+    p99_s: float | None = None
+    first_token_p95_s: float | None = None
+    """The same to the first content of a streamed answer."""
     limited: dict[str, int] = field(default_factory=dict)
     """Limit → requests that it refused, of which this merge learned."""
     limited_lately: frozenset[str] = frozenset()
@@ -41,34 +52,80 @@ class KeyNumbers:
     @property
     def used(self) -> bool:
         """Whether anything has been asked with it within the last minute, or is in flight."""
-        return bool(self.in_flight or self.requests or self.tokens or self.limited_lately or self.rps)
+        counts = self.in_flight, self.requests, self.tokens, self.errors
+        return bool(any(counts) or self.limited_lately or self.rps)
+
+
+class Times:
+    """Sketches of one key's times in about the last minute. Kept by SLOT_S, for there may be many keys."""
+
+    __slots__ = ("_slots",)
+
+    def __init__(self) -> None:
+        self._slots: deque[tuple[float, SparseSketch, SparseSketch]] = deque()
+        """When each began; latency, and time to first token."""
+
+    def add(self, now: float, latency: SparseSketch, first_token: SparseSketch) -> None:
+        if not self._slots or self._slots[-1][0] <= now - SLOT_S:
+            self._slots.append((now, {}, {}))
+        _, own_latency, own_first = self._slots[-1]
+        _add(own_latency, latency)
+        _add(own_first, first_token)
+
+    def expire(self, now: float) -> None:
+        while self._slots and self._slots[0][0] <= now - MINUTE_S:
+            self._slots.popleft()
+
+    def sums(self) -> tuple[SparseSketch, SparseSketch]:
+        latency: SparseSketch = {}
+        first_token: SparseSketch = {}
+        for _, one, other in self._slots:
+            _add(latency, one)
+            _add(first_token, other)
+        return latency, first_token
+
+    def __bool__(self) -> bool:
+        return bool(self._slots)
+
+
+def _add(into: SparseSketch, counts: SparseSketch) -> None:
+    for bucket, number in counts.items():
+        into[bucket] = into.get(bucket, 0) + number
 
 
 class Minute:
     """What one key did less than MINUTE_S seconds ago, summed, and which limits refused lately."""
 
-    __slots__ = ("_entries", "_limited_at", "requests", "tokens")
+    __slots__ = ("_entries", "_limited_at", "errors", "requests", "times", "tokens")
 
     def __init__(self) -> None:
-        self._entries: deque[tuple[float, int, int]] = deque()
+        self._entries: deque[tuple[float, int, int, int]] = deque()
         self._limited_at: dict[str, float] = {}
         self.requests = 0
         self.tokens = 0
+        self.errors = 0
+        self.times = Times()
 
-    def add(self, now: float, requests: int, tokens: int, limited: Iterable[str]) -> None:
+    def add(self, now: float, news: KeyDelta, limited: Iterable[str]) -> None:
         """Count what happened up to ``now`` (seconds, monotonic, not before the last call's)."""
-        if requests or tokens:
-            self._entries.append((now, requests, tokens))
+        requests, errors = max(news.requests - news.limited, 0), sum(news.errors.values())
+        if requests or news.tokens or errors:
+            self._entries.append((now, requests, news.tokens, errors))
             self.requests += requests
-            self.tokens += tokens
+            self.tokens += news.tokens
+            self.errors += errors
+        if news.latency or news.first_token:
+            self.times.add(now, news.latency, news.first_token)
         self._limited_at |= dict.fromkeys(limited, now)
 
     def expire(self, now: float) -> None:
         """Forget what was added MINUTE_S seconds ago or earlier."""
         while self._entries and self._entries[0][0] <= now - MINUTE_S:
-            _, requests, tokens = self._entries.popleft()
+            _, requests, tokens, errors = self._entries.popleft()
             self.requests -= requests
             self.tokens -= tokens
+            self.errors -= errors
+        self.times.expire(now)
         self._limited_at = {limit: at for limit, at in self._limited_at.items() if at > now - WINDOW_S}
 
     @property
@@ -80,7 +137,7 @@ class Minute:
         self._limited_at.pop(name, None)
 
     def __bool__(self) -> bool:
-        return bool(self._entries or self._limited_at)
+        return bool(self._entries or self._limited_at or self.times)
 
     def __repr__(self) -> str:
         return f"<Minute {self.requests} requests, {self.tokens} tokens>"
@@ -105,7 +162,7 @@ def count(state: KeyState, keys: dict[str, KeyNumbers], delta: WorkerDelta, now:
     for key, news in delta.keys.items():
         minute = state.minutes.setdefault(key, Minute())
         refusing = _refusing(state, key, news, now)
-        minute.add(now, max(news.requests - news.limited, 0), news.tokens, refusing)
+        minute.add(now, news, refusing)
         limited = keys.setdefault(key, KeyNumbers()).limited
         for limit in refusing:
             limited[limit] = limited.get(limit, 0) + news.limited_by[limit]
@@ -139,7 +196,10 @@ def read(state: KeyState, keys: dict[str, KeyNumbers], now: float) -> None:
             del state.minutes[key]
             continue
         numbers = keys.setdefault(key, KeyNumbers())
-        numbers.requests, numbers.tokens = minute.requests, minute.tokens
+        numbers.requests, numbers.tokens, numbers.errors = minute.requests, minute.tokens, minute.errors
+        latency, first_token = minute.times.sums()
+        numbers.p50_s, numbers.p95_s, numbers.p99_s = (sketch.quantile(latency, q) for q in (0.5, 0.95, 0.99))
+        numbers.first_token_p95_s = sketch.quantile(first_token, 0.95)
         numbers.limited_lately = minute.limited_lately
 
 

@@ -65,7 +65,7 @@ class Measures:
     input_tokens: int = 0
     output_tokens: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    """Errors by reason; of a replica failures by outcome, of a key refusals by limit."""
+    """Errors by reason; of a replica failures by outcome, of a key refusals by limit as well."""
     in_flight_s: float = 0.0
     """Requests in flight, times the seconds that they were. So is the next."""
     waiting_s: float = 0.0
@@ -158,7 +158,7 @@ def count(into: dict[HistorySubject, Measures], delta: WorkerDelta) -> None:
             if replica is not NOTHING and _is_used(replica):
                 _count_replica(into.setdefault(of_replica(uid), Measures()), replica)
     for id, key in delta.keys.items():
-        if key.requests or key.tokens:
+        if key.requests or key.tokens or key.errors or key.latency:
             _count_key(into.setdefault(of_key(id), Measures()), key)
 
 
@@ -217,6 +217,9 @@ def _count_key(into: Measures, key: KeyDelta) -> None:
     into.errors += key.limited
     into.output_tokens += key.tokens
     into.by_reason(key.limited_by)
+    into.by_reason(key.errors)
+    into.sketch("latency", key.latency)
+    into.sketch("first_token", key.first_token)
 
 
 def _is_used(replica: ReplicaDelta) -> bool:

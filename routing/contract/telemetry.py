@@ -220,7 +220,7 @@ class FleetCounters(msgspec.Struct, kw_only=True):
     replicas: list[ReplicaCounters] = []
 
 
-class KeyCounters(msgspec.Struct, kw_only=True):
+class KeyCounters(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One client key as one worker has seen it since the worker started."""
 
     id: str
@@ -235,6 +235,13 @@ class KeyCounters(msgspec.Struct, kw_only=True):
     """The same by limit: ``requests_per_minute``, ``max_concurrency``, ``tokens_per_minute``."""
     tokens: int = 0
     """Prompt and output tokens, as responses report them."""
+    errors: dict[str, int] = {}
+    """Requests that failed, by reason (:data:`routing.contract.ended_requests.ERROR_REASONS`)."""
+    latency: SparseSketch = {}
+    """From a request's complete head to the end of its answer. Begins anew once the key was not used for a
+    minute, and where too many others are."""
+    first_token: SparseSketch = {}
+    """The same to the first content of a streamed answer."""
 
 
 class AcceleratorCounters(msgspec.Struct, kw_only=True):

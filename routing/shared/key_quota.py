@@ -65,7 +65,17 @@ class KeyCounts:
     """The counts behind :class:`routing.contract.telemetry.KeyCounters`. They change several times a request,
     so they are plain fields."""
 
-    __slots__ = ("id", "in_flight", "limited", "limited_by", "requests", "tokens")
+    __slots__ = (
+        "errors",
+        "first_token",
+        "id",
+        "in_flight",
+        "latency",
+        "limited",
+        "limited_by",
+        "requests",
+        "tokens",
+    )
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -74,9 +84,24 @@ class KeyCounts:
         self.limited = 0
         self.limited_by: dict[str, int] = {}
         self.tokens = 0
+        self.errors: dict[str, int] = {}
+        self.latency: dict[int, int] = {}
+        self.first_token: dict[int, int] = {}
+
+    def failed(self, reason: str) -> None:
+        """A request has failed; one of ``ERROR_REASONS``."""
+        self.errors[reason] = self.errors.get(reason, 0) + 1
+
+    def answered(self, bucket: int) -> None:
+        """A request was answered. ``bucket``: of the sketch, for how long that took."""
+        self.latency[bucket] = self.latency.get(bucket, 0) + 1
+
+    def forget_times(self) -> None:
+        """Begin the sketches anew. Not emptied: a report may hold them."""
+        self.latency, self.first_token = {}, {}
 
     def counters(self) -> KeyCounters:
-        """Their values now."""
+        """Their values now. The sketches go on counting: encode them before the next request."""
         return KeyCounters(
             id=self.id,
             requests=self.requests,
@@ -84,6 +109,9 @@ class KeyCounts:
             limited=self.limited,
             limited_by={**self.limited_by},
             tokens=self.tokens,
+            errors={**self.errors},
+            latency=self.latency,
+            first_token=self.first_token,
         )
 
 

@@ -1,8 +1,9 @@
 """Client key quotas of this worker: one for each key that has been used, and their shared counters."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from time import monotonic
 
 from routing.contract.table import KeyLimits
 from routing.contract.telemetry import KeyCounters
@@ -15,6 +16,7 @@ from routing.shared.shm_counters import (
     SharedCounters,
     private_cells,
 )
+from routing.shared.timed_keys import TimedKeys
 
 log = logging.getLogger(__name__)
 
@@ -22,8 +24,12 @@ log = logging.getLogger(__name__)
 class KeyQuotas:
     """The quotas of one worker. They outlive manifests: what a key has used counts while the key exists."""
 
-    def __init__(self, shared: SharedCounters | None, share: QuotaShare) -> None:
+    def __init__(
+        self, shared: SharedCounters | None, share: QuotaShare, clock: Callable[[], float] = monotonic
+    ) -> None:
         self._shared = shared
+        self._clock = clock
+        self._timed = TimedKeys()
         self._share = share
         self._by_hash: dict[str, KeyQuota] = {}
         self._counts: dict[str, KeyCounts] = {}
@@ -53,8 +59,15 @@ class KeyQuotas:
 
     def report(self) -> list[KeyCounters]:
         """Counters of all valid keys that have been used."""
+        return [counts.counters() for counts in self.reviewed()]
+
+    def reviewed(self) -> list[KeyCounts]:
+        """What is counted of these keys. Looks after what the workers share, and after what is kept of each
+        key; to be called once a second."""
         self._repair()
-        return [use.counts.counters() for use in self._by_hash.values()]
+        found = [use.counts for use in self._by_hash.values()]
+        self._timed.follow(found, self._clock())
+        return found
 
     def in_flight(self) -> int:
         """Requests in flight of all keys that have counters."""

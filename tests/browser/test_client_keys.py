@@ -335,19 +335,37 @@ def test_what_keys_do_is_shown_against_what_they_may(
     busy = no_keys.api("POST", "/client-keys", {"name": "busy", "priority": "high", **limits})["id"]
     free = no_keys.api("POST", "/client-keys", {"name": "free"})["id"]
     no_keys.api("POST", "/client-keys", {"name": "idle"})
+    times = {"p50_s": 0.05, "p95_s": 0.2, "p99_s": 0.3, "first_token_p95_s": 0.012}
     measuring.client_keys = [
-        seen(busy, "busy", rps=3.2, in_flight=2, requests=41, tokens=8_210),
-        seen(free, "free", rps=120.0, in_flight=31, requests=7_012, tokens=1_240_000),
+        seen(
+            busy,
+            "busy",
+            rps=3.2,
+            in_flight=2,
+            requests=41,
+            tokens=8_210,
+            p50_s=0.42,
+            p95_s=1.5,
+            p99_s=2.0,
+            errors=3,
+        ),
+        seen(free, "free", rps=120.0, in_flight=31, requests=7_012, tokens=1_240_000, **times),
     ]
     page = open_page("/client-keys")
     row, beside = page.locator("tr[data-key='busy']"), page.locator("tr[data-key='free']")
     expect(row).to_contain_text("in use")
     expect(row).to_contain_text("high priority")
     expect(row.locator("[data-cell=requests]")).to_have_text("3.2 /s41/60 in 60 s")
-    expect(row.locator("[data-cell=in-flight]")).to_have_text("2/4")
+    expect(row.locator("[data-cell=in-flight]")).to_have_text("2/4p95 1.50 s")
+    expect(beside.locator("[data-cell=in-flight] .sub")).to_have_attribute(
+        "title", "In the last 60 s: p50 50 ms, p99 300 ms, first token p95 12 ms"
+    )
     expect(row.locator("[data-cell=tokens]")).to_have_text("8.2K/10K")
     expect(beside.locator("[data-cell=requests]")).to_have_text("120 /s7K in 60 s")
     expect(beside.locator("[data-cell=tokens]")).to_have_text("1.2M")
+    expect(row.locator("[data-cell=refused]")).to_have_text("0 /s3 failed")
+    expect(beside.locator("[data-cell=refused]")).to_have_text("0 /s")
+    expect(page.locator("tr[data-key='idle'] [data-cell=in-flight]")).to_have_text("0")
     expect(page.locator("tr[data-key='idle']")).to_contain_text("unused for 60 s")
     expect(page.locator(".banner")).to_have_count(0)
 

@@ -157,6 +157,9 @@ def _add_key(into: KeyCounters, key: KeyCounters, *, live: bool) -> None:
         for limit in into.limited_by | key.limited_by
     }
     into.tokens += key.tokens
+    into.errors = {
+        reason: into.errors.get(reason, 0) + key.errors.get(reason, 0) for reason in into.errors | key.errors
+    }
     into.in_flight += key.in_flight if live else 0
 
 

@@ -31,4 +31,7 @@ def key_metrics(out: Exposition, keys: Sequence[KeyCounters]) -> None:
 
 def key_rows(keys: Sequence[KeyCounters]) -> list[dict[str, Any]]:
     """For ``/status``: one row a key."""
-    return [asdict(key) for key in keys]
+    return [
+        {name: value for name, value in asdict(key).items() if name not in ("latency", "first_token")}
+        for key in keys
+    ]

@@ -11,6 +11,7 @@ from collections.abc import Container
 from math import ceil
 
 from routing.balancing.pool.pool import Pool
+from routing.contract.ended_requests import reason_of_status
 from routing.http.response_head import ResponseHead
 from routing.protocols import openai
 from routing.proxy.auth.client_keys import EVERYBODY, KeyGrant
@@ -110,11 +111,19 @@ class AuthenticatedExchange(Exchange):
         self.quota = None
         quota.end(self._reserved, tokens, prompt_tokens_unknown)
 
-    def settle_quota_from_body(self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None) -> None:
+    def settle_quota_from_body(
+        self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None, bucket: int
+    ) -> None:
         quota, pool = self.quota, self.pool
         assert quota is not None
         assert pool is not None
         self.quota = None
+        counts = quota.counts
+        # As KeyCounts.answered, without the call.
+        latency = counts.latency
+        latency[bucket] = latency.get(bucket, 0) + 1
+        if head.unusual and head.status >= 500:
+            counts.failed(reason_of_status(head.status))
         if usage is not None:
             quota.end(self._reserved, usage[1])
             return

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from time import monotonic
 
 from routing.balancing.admission.rejection import Rejection
+from routing.contract.ended_requests import reason_of, reason_of_status
 from routing.contract.policy import FallbackCause
+from routing.contract.sketch import bucket_of
 from routing.contract.telemetry import FleetCounters
 from routing.http.local_response import response_bytes
 from routing.protocols.errors import error_content
@@ -41,6 +43,10 @@ def record_completion(
     ``code``: of the proxy's own error. ``status``: of the response."""
     router.release_budget(exchange)
     if exchange.quota is not None:
+        if answered:
+            exchange.quota.counts.answered(bucket_of(now - exchange.started))
+        if failed:
+            exchange.quota.counts.failed(reason_of(code) if code else reason_of_status(status))
         _settle_quota(exchange)
     if exchange.streaming_response is not None:
         exchange.streaming_response.ended()

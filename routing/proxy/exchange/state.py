@@ -343,8 +343,11 @@ class ExchangeState:
         """The request has ended and has used ``tokens``. Called on every way out, if ``quota`` is set.
         ``prompt_tokens_unknown``: without the prompt's tokens, which the response did not report."""
 
-    def settle_quota_from_body(self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None) -> None:
-        """The same for a complete response. ``usage``: as of :func:`routing.protocols.openai.usage_of`."""
+    def settle_quota_from_body(
+        self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None, bucket: int
+    ) -> None:
+        """The same for a complete response. ``usage``: as of :func:`routing.protocols.openai.usage_of`;
+        ``bucket``: of the sketch, for how long the request took."""
 
     # For the budget of bodies (BodyOwner). The exchange, which lies above, implements it.
 

@@ -26,6 +26,8 @@ def first_token(exchange: ExchangeState, attempt: Attempt, now: float) -> None:
     seconds = now - exchange.started
     _count(pool.counters.first_token, seconds)
     pool.totals.stream_began(seconds)
+    if exchange.quota is not None:
+        _count(exchange.quota.counts.first_token, seconds)
     exchange.first_token_at = now
     attempt.first_token(now)
 

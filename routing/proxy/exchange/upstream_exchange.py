@@ -337,12 +337,12 @@ class UpstreamExchange(AttemptOwner):
         if prompt:
             attempt.prompt_read(prompt)
         bucket = attempt.settle(outcome, now, output, at_once=True)
-        if self.quota is not None:
-            self.settle_quota_from_body(head, body, usage)
         # As local_reply.record_completion and Pool.observe, without the calls. With only one attempt its
         # duration is that of the request.
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)
+        if self.quota is not None:
+            self.settle_quota_from_body(head, body, usage, bucket)
         counters = pool.counters
         counters.in_flight -= 1
         counters.answered += 1

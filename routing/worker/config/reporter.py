@@ -12,12 +12,13 @@ import time
 from typing import Protocol
 
 from routing import compiled
-from routing.contract.telemetry import FleetCounters, WorkerReport, encode_report
+from routing.contract.telemetry import FleetCounters, KeyCounters, WorkerReport, encode_report
 from routing.contract.version import VERSION
 from routing.proxy import Proxy
 from routing.shared.prefix_news import PrefixNews
 from routing.worker.config.fleet_reports import fleet_reports
 from routing.worker.config.kept_counters import KeptCounters
+from routing.worker.config.key_reports import key_reports
 from routing.worker.config.slices import in_slices
 from routing.worker.config.table_applier import TableApplier
 from routing.worker.overload_monitor import OverloadMonitor
@@ -80,11 +81,12 @@ class Reporter:
     async def send(self) -> None:
         """Send one report."""
         await in_slices(self._proxy.stream_mover.survey())
+        keys = await key_reports(self._proxy.key_quotas)
         fleets = await fleet_reports(self._applier.table.fleets, self._applier.refused_fleets, self._kept)
         # Encoded before anything is awaited, because requests change the same counters.
-        await self._link.report(encode_report(self._build(fleets)))
+        await self._link.report(encode_report(self._build(fleets, keys)))
 
-    def _build(self, fleets: list[FleetCounters]) -> WorkerReport:
+    def _build(self, fleets: list[FleetCounters], keys: list[KeyCounters]) -> WorkerReport:
         self._sequence += 1
         now = time.monotonic()
         known_at = self._link.confirmed_at
@@ -129,7 +131,7 @@ class Reporter:
             prefix_messages_refused=news.refused,
             totals="" if table.totals is None else table.totals.identity,
             fleets=fleets,
-            keys=self._proxy.key_quotas.report(),
+            keys=keys,
             accelerators=self._applier.table.memory.counters(),
             drained_by_hand=self._applier.emergency_drains(now),
         )

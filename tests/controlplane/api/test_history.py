@@ -10,6 +10,7 @@ from controlplane.telemetry import history
 from controlplane.telemetry.frames import Point
 from controlplane.telemetry.measures import Measures, of_key, of_replica, row
 from controlplane.telemetry.minute_history import MinuteHistory
+from routing.contract.sketch import bucket_of
 from tests.controlplane.conftest import Api
 
 
@@ -104,7 +105,10 @@ def test_history_of_a_replica(api: Api, llm: str, redis_client: Any) -> None:
 
 def test_history_of_a_client_key(api: Api, llm: str, redis_client: Any) -> None:
     key = api.post("/client-keys", {"name": "website", "fleets": [llm]}).json()["id"]
-    used = Measures(requests=120, errors=30, output_tokens=600, reasons={"max_concurrency": 30})
+    reasons = {"max_concurrency": 30, "timeout": 6, "replica_500": 3}
+    used = Measures(requests=120, errors=30, output_tokens=600, reasons=reasons)
+    used.sketch("latency", {bucket_of(0.1): 90, bucket_of(2.0): 10})
+    used.sketch("first_token", {bucket_of(0.05): 10})
     at = minutes_of(redis_client, of_key(str(key)), used)
     assert api.get(f"/client-keys/{key}/history").json() == {
         "step_s": 60,
@@ -114,6 +118,21 @@ def test_history_of_a_client_key(api: Api, llm: str, redis_client: Any) -> None:
             "limited_per_s": [0.5],
             "tokens_per_s": [10.0],
             "limits.max_concurrency": [0.5],
+            "errors_per_s": [0.15],
+            "error_reasons.replica_500": [0.05],
+            "error_reasons.timeout": [0.1],
+            "p50_s": [pytest.approx(0.1, rel=0.03)],
+            "p95_s": [pytest.approx(2.0, rel=0.03)],
+            "p99_s": [pytest.approx(2.0, rel=0.03)],
+            "first_token_p50_s": [pytest.approx(0.05, rel=0.03)],
+            "first_token_p95_s": [pytest.approx(0.05, rel=0.03)],
+            "first_token_p99_s": [pytest.approx(0.05, rel=0.03)],
         },
     }
+    asked = api.get(f"/client-keys/{key}/history?metric=errors_per_s,p99_s&step=120").json()
+    assert asked["values"]["errors_per_s"] == [0.075]
+    assert asked["values"]["p99_s"] == [pytest.approx(2.0, rel=0.03)]
+    minutes_of(redis_client, of_key(str(key)), Measures(requests=120))
+    asked = api.get(f"/client-keys/{key}/history?metric=errors_per_s,limits").json()
+    assert asked["values"] == {"errors_per_s": [0.15, 0.0], "limits.max_concurrency": [0.5, 0.0]}
     assert api.get("/client-keys/4711/history").status_code == 404

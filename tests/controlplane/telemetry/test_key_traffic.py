@@ -4,11 +4,13 @@ from itertools import count
 
 import pytest
 
+from controlplane.telemetry.deltas import between
 from controlplane.telemetry.frames import WINDOW_S
 from controlplane.telemetry.key_traffic import MINUTE_S, KeyNumbers, at_limit
 from controlplane.telemetry.merge import MergeState, ReceivedReport, merge
 from controlplane.telemetry.merged_numbers import Merged
 from routing.contract.redis_keys import WORKER_TTL_S
+from routing.contract.sketch import bucket_of
 from routing.contract.telemetry import KeyCounters, WorkerReport
 from tests.controlplane.telemetry.reports import key, report
 
@@ -133,3 +135,31 @@ def test_lately_ends() -> None:
     assert watching.after(WINDOW_S - 1, same).keys["7"].limited_lately == {AT_ONCE}
     assert watching.after(1, same).keys["7"].limited_lately == frozenset()
     assert MINUTE_S > WINDOW_S
+
+
+def test_percentiles_and_errors_are_of_the_last_minute() -> None:
+    watching = Watching()
+    fast, slow = bucket_of(0.1), bucket_of(2.0)
+    watching.after(1, key(100, latency={slow: 100}, first_token={fast: 100}, errors={"timeout": 3}))
+    counts = {"latency": {slow: 100, fast: 20}, "first_token": {fast: 100}, "errors": {"timeout": 3}}
+    seen = watching.after(20, key(120, **counts)).keys["7"]
+    assert seen.errors == 3
+    assert seen.p50_s == pytest.approx(2.0, rel=0.03)
+    assert seen.first_token_p95_s == pytest.approx(0.1, rel=0.03)
+    seen = watching.after(41, key(120, **counts)).keys["7"]
+    assert seen.errors == 0
+    assert (seen.p50_s, seen.p99_s) == (pytest.approx(0.1, rel=0.03), pytest.approx(0.1, rel=0.03))
+    assert seen.first_token_p95_s is None
+    assert watching.after(30, key(120, **counts)).keys["7"].p50_s is None
+    assert watching.state.keys.minutes == {}
+
+
+def test_sketches_that_began_anew_count_once() -> None:
+    """A worker forgets those of a key that was not used for a while."""
+    watching, bucket = Watching(), bucket_of(0.1)
+    watching.after(1, key(100, latency={bucket: 100}))
+    watching.after(61, key(100))
+    kept = key(100, latency={bucket: 100})
+    for before in (key(100), kept):
+        newer = key(103, latency={bucket: 3})
+        assert between(watching.report(before), watching.report(newer)).keys["7"].latency == {bucket: 3}

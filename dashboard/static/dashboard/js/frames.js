@@ -90,7 +90,8 @@
  *   second_attempts: SecondAttemptsLive | null, scaling: ScalingSignal | null, errors: ErrorReasonLive[]}} FleetFrame
  *
  * @typedef {{id: number, name: string, rps: number, limited_per_s: number, in_flight: number, requests: number,
- *   tokens: number, at_limit: string[]}} ClientKeyLive
+ *   tokens: number, at_limit: string[], errors: number, p50_s: number | null, p95_s: number | null, p99_s: number | null,
+ *   first_token_p95_s: number | null}} ClientKeyLive
  *
  * @typedef {{sequence: number, at: number, table: string, workers: number, keys: ClientKeyLive[]}} ClientKeysFrame
  *

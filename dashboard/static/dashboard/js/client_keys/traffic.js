@@ -4,7 +4,10 @@ import { Feed } from "../live/feed.js";
 
 /** @typedef {import("../frames.js").ClientKeyLive} ClientKeyLive */
 
-const UNUSED = { rps: 0, limited_per_s: 0, in_flight: 0, requests: 0, tokens: 0, at_limit: [] };
+const UNUSED = {
+  rps: 0, limited_per_s: 0, in_flight: 0, requests: 0, tokens: 0, at_limit: [],
+  errors: 0, p50_s: null, p95_s: null, p99_s: null, first_token_p95_s: null,
+};
 
 export class Traffic {
   /** @type {import("../frames.js").ClientKeysFrame | null} */

@@ -1,5 +1,5 @@
 /** Table cells of a client key's live traffic. */
-import { compact, NOTHING, rate } from "../format.js";
+import { compact, duration, NOTHING, rate, text } from "../format.js";
 import { html } from "../html.js";
 import { Meter } from "../components/meter.js";
 import { Quantity } from "../components/quantity.js";
@@ -21,9 +21,9 @@ export function TrafficCells({ one, traffic }) {
   const full = (/** @type {import("./limits.js").Limit} */ name) => live.at_limit.includes(name);
   return html`<td class="half wrap" data-label="State" data-cell="state"><${KeyState} one=${one} live=${live} reached=${reached(one, traffic)} /></td>
     <td class="half num" data-label="Requests" data-cell="requests"><${Quantity} of=${rate(live.rps)} /><span class="sub">${lastMinute(one, live)}</span></td>
-    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${live.in_flight} capacity=${one.max_concurrency} loud=${full("max_concurrency")} free=${FREE} /></td>
+    <td class="half" data-label="In flight" data-cell="in-flight"><${Meter} value=${live.in_flight} capacity=${one.max_concurrency} loud=${full("max_concurrency")} free=${FREE} />${live.p95_s !== null && html`<span class="sub" title=${times(live)}>p95 ${text(duration(live.p95_s))}</span>`}</td>
     <td class="half" data-label="Tokens in 60 s" data-cell="tokens"><${Meter} value=${live.tokens} capacity=${one.tokens_per_minute} loud=${full("tokens_per_minute")} free=${FREE} written=${compact} /></td>
-    <td class=${`half num${live.limited_per_s ? " is-down" : ""}`} data-label="Refused" data-cell="refused"><${Quantity} of=${rate(live.limited_per_s)} /></td>`;
+    <td class=${`half num${live.limited_per_s ? " is-down" : ""}`} data-label="Refused" data-cell="refused"><${Quantity} of=${rate(live.limited_per_s)} />${live.errors > 0 && html`<span class="sub" title="5xx or broken off, in the last 60 s"><b class="is-down">${compact(live.errors)} failed</b></span>`}</td>`;
 }
 
 /** What it may, while nothing says what it does. @param {{one: import("./model.js").ClientKey}} props */
@@ -43,6 +43,12 @@ function Unmeasured({ one }) {
 function lastMinute(one, live) {
   const limit = one.requests_per_minute;
   return `${compact(live.requests)}${limit === null ? "" : `/${compact(limit)}`} in 60 s`;
+}
+
+/** "p50 50 ms, p99 0.2 s, first token p95 12 ms" @param {import("../frames.js").ClientKeyLive} live */
+function times({ p50_s, p99_s, first_token_p95_s: first }) {
+  const streamed = first === null ? "" : `, first token p95 ${text(duration(first))}`;
+  return `In the last 60 s: p50 ${text(duration(p50_s))}, p99 ${text(duration(p99_s))}${streamed}`;
 }
 
 /** @param {{one: import("./model.js").ClientKey, live: import("../frames.js").ClientKeyLive, reached: string}} props */
