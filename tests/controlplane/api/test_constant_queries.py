@@ -17,6 +17,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from controlplane.access.grants import Grant
+from controlplane.config.environment import SQLITE_TIMEOUT_S
 from controlplane.models import AlertSilence, ClientKey
 from controlplane.services import accounts, tokens
 from tests.controlplane.api.everything import fill
@@ -115,7 +116,8 @@ def locked(callers: dict[str, Get]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("locked")
-def test_behind_a_locked_database_everything_is_read_within_a_second(callers: dict[str, Get]) -> None:
+def test_behind_a_locked_database_everything_is_read_without_a_wait(callers: dict[str, Get]) -> None:
+    """Who waits for the lock does for SQLITE_TIMEOUT_S. How long reading takes is the benchmarks' to say."""
     late = []
     for route in ROUTES:
         address = path(route)
@@ -123,6 +125,6 @@ def test_behind_a_locked_database_everything_is_read_within_a_second(callers: di
             began = time.monotonic()
             answer = callers["administrator"](address)
             took_s = time.monotonic() - began
-        if answer.status_code not in (200, 302) or took_s > 1:
+        if answer.status_code not in (200, 302) or took_s > SQLITE_TIMEOUT_S / 2:
             late.append(f"{route}: {answer.status_code} after {took_s:.1f} s: {answer.content[:200]!r}")
     assert not late, "\n".join(late)
