@@ -1,6 +1,7 @@
 """Receiver of traces for tests: OTLP over real HTTP, with OpenTelemetry's own messages."""
 
 import gzip
+import ssl
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,7 +43,7 @@ class Span(NamedTuple):
 class Receiver:
     """On a port of its own. ``status`` and ``body``: of its answers from now on; ``headers`` go with them."""
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self, port: int | None = None, tls: ssl.SSLContext | None = None) -> None:
         self.status = 200
         self.body = ExportTraceServiceResponse().SerializeToString()
         self.headers: dict[str, str] = {}
@@ -85,7 +86,9 @@ class Receiver:
 
         self._server = Server(("127.0.0.1", port or free_port()), Handler)
         self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def take(self, data: bytes) -> None:

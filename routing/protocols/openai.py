@@ -119,6 +119,13 @@ def usage_of(body: bytes) -> tuple[int, int] | None:
     return 0, int(said.get(b"total", 0))
 
 
+def events_of(stream: bytes) -> int:
+    """Output tokens of a whole event stream that does not say how many it has: one for each event."""
+    counter = StreamTokenCounter()
+    counter.feed(stream)
+    return counter.total()
+
+
 class StreamTokenCounter:
     """Counts output tokens of a server-sent event stream: one ``data:`` line is about one token.
 

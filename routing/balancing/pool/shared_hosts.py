@@ -6,8 +6,9 @@ addresses that their names have, as far as those are known (:meth:`SharedHosts.f
 
 Theory. Each fleet has its places: host with port, by all that the host may be, and path prefix. A table swap
 applies the difference between two sets of places, which costs little per replica that moves and next to
-nothing for all others. Reading thousands of URLs takes longer than a swap may, so that this is done before,
-in steps (:meth:`SharedHosts.prepare`).
+nothing for all others, as long as they are not at one host: then the others there are looked at once. Reading
+thousands of URLs takes longer than a swap may, so that this is done before, in steps
+(:meth:`SharedHosts.prepare`).
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator
@@ -118,16 +119,16 @@ class SharedHosts:
 
     def _below(self, fleet: str) -> Iterator[tuple[str, str]]:
         """This fleet's prefixes, each with those of other fleets there that are the same or further down."""
-        for authority, prefix in self._fleets.get(fleet, _NOTHING).places:
+        for authority in {authority for authority, _ in self._fleets.get(fleet, _NOTHING).places}:
             users = self._users[authority]
             if isinstance(users, str):
                 continue
-            below = f"{prefix}/"
             for theirs, fleets in users.items():
-                if theirs != prefix and not theirs.startswith(below):
+                if len(fleets) == 1 and fleet in fleets:
                     continue
-                if len(fleets) > 1 or fleet not in fleets:
-                    yield prefix, theirs
+                for prefix in _at_or_above(theirs):
+                    if fleet in users.get(prefix, ()):
+                        yield prefix, theirs
 
     def _read(self, urls: frozenset[str]) -> Generator[None, None, _Read]:
         places: dict[HostAndPrefix, int] = {}
@@ -204,7 +205,7 @@ class SharedHosts:
             other, slash, theirs = users.partition("/")
             users = self._users[authority] = {slash + theirs: {other}}
         users.setdefault(prefix, set()).add(fleet)
-        touched.update(*users.values())
+        _touch(users, prefix, fleet, touched)
 
     def _remove(self, authority: str, prefix: str, fleet: str, touched: set[str]) -> None:
         users = self._users.get(authority)
@@ -214,12 +215,28 @@ class SharedHosts:
         users[prefix].discard(fleet)
         if not users[prefix]:
             del users[prefix]
-        touched.update(*users.values())
+        _touch(users, prefix, fleet, touched)
         if len(users) == 1:
             ((left, fleets),) = users.items()
             if len(fleets) == 1:
                 (other,) = fleets
                 self._users[authority] = f"{other}{left}"
+
+
+def _touch(users: _Users, prefix: str, fleet: str, touched: set[str]) -> None:
+    """One of this fleet's replicas came to this prefix or left it, where others are. What is below others'
+    prefixes is theirs to know, and not the other way round. Thousands may be behind one gateway."""
+    touched.add(fleet)
+    for above in _at_or_above(prefix):
+        touched.update(users.get(above, ()))
+
+
+def _at_or_above(prefix: str) -> Iterator[str]:
+    """``/a/b``, ``/a`` and the empty one, of ``/a/b``."""
+    yield prefix
+    while prefix:
+        prefix = prefix[: prefix.rindex("/")]
+        yield prefix
 
 
 def _address_of(url: str) -> _Address:

@@ -63,6 +63,9 @@ class _Session(requests.Session):
     problem = ""
 
     def request(self, *arguments: Any, **options: Any) -> requests.Response:
+        if isinstance(self.verify, str):
+            # Of a session alone, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE in the environment would go before it.
+            options.setdefault("verify", self.verify)
         try:
             response = super().request(*arguments, **options)
         except requests.RequestException as problem:

@@ -13,7 +13,6 @@ from math import ceil
 from routing.balancing.pool.pool import Pool
 from routing.contract.ended_requests import reason_of_status
 from routing.http.response_head import ResponseHead
-from routing.protocols import openai
 from routing.proxy.auth.client_keys import EVERYBODY, KeyGrant
 from routing.proxy.errors import RoutingError
 from routing.proxy.exchange import local_reply
@@ -112,11 +111,10 @@ class AuthenticatedExchange(Exchange):
         quota.end(self._reserved, tokens, prompt_tokens_unknown)
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None, bucket: int
+        self, head: ResponseHead, usage: tuple[int, int] | None, output: int, bucket: int
     ) -> None:
-        quota, pool = self.quota, self.pool
+        quota = self.quota
         assert quota is not None
-        assert pool is not None
         self.quota = None
         counts = quota.counts
         # As KeyCounts.answered, without the call.
@@ -126,13 +124,8 @@ class AuthenticatedExchange(Exchange):
             counts.failed(reason_of_status(head.status))
         if usage is not None:
             quota.end(self._reserved, usage[1])
-            return
-        output = 0
-        if pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
-            events = openai.StreamTokenCounter()
-            events.feed(body)
-            output = events.total()
-        quota.end(self._reserved, output, output > 0)
+        else:
+            quota.end(self._reserved, output, output > 0)
 
     def dispatch(self, pool: Pool, now: float) -> None:
         if not self.may_use(pool.name):

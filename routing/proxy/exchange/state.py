@@ -344,10 +344,11 @@ class ExchangeState:
         ``prompt_tokens_unknown``: without the prompt's tokens, which the response did not report."""
 
     def settle_quota_from_body(
-        self, head: ResponseHead, body: bytes, usage: tuple[int, int] | None, bucket: int
+        self, head: ResponseHead, usage: tuple[int, int] | None, output: int, bucket: int
     ) -> None:
         """The same for a complete response. ``usage``: as of :func:`routing.protocols.openai.usage_of`;
-        ``bucket``: of the sketch, for how long the request took."""
+        ``output``: what was counted where that is ``None``; ``bucket``: of the sketch, for how long the
+        request took."""
 
     # For the budget of bodies (BodyOwner). The exchange, which lies above, implements it.
 

@@ -308,6 +308,9 @@ class UpstreamExchange(AttemptOwner):
             prompt = both - output
             if output and not prompt:
                 prompt = token_measures.estimated_prompt(self)
+        elif pool.protocol == "openai" and head.block.find(b"text/event-stream") >= 0:
+            output = openai.events_of(body)
+            prompt = token_measures.estimated_prompt(self) if output else 0
         # Before the write: what a client has an answer to is counted, even if the worker is killed then.
         totals = pool.totals
         if not head.unusual:
@@ -342,14 +345,15 @@ class UpstreamExchange(AttemptOwner):
         if attempt.started != self.started:
             bucket = bucket_of(now - self.started)
         if self.quota is not None:
-            self.settle_quota_from_body(head, body, usage, bucket)
+            self.settle_quota_from_body(head, usage, output, bucket)
         counters = pool.counters
         counters.in_flight -= 1
         counters.answered += 1
         counts = counters.latency
         counts[bucket] = counts.get(bucket, 0) + 1
         if self.record is not None:
-            self.record.completed("answered", usage=usage)
+            counted = (output, output) if usage is None and output else usage
+            self.record.completed("answered", usage=counted)
         client.finish(now, keep)
 
     def begin_streaming(

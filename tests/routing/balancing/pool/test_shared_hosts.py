@@ -1,5 +1,8 @@
 """Which fleets share a host, however it is written, and by the addresses that its names have."""
 
+from random import Random
+from time import process_time
+
 import pytest
 
 from routing.balancing.pool.shared_hosts import SharedHosts
@@ -153,3 +156,42 @@ def test_a_prefix_that_is_no_text() -> None:
     hosts.take("a", ["http://gpu1:8000"])
     hosts.take("b", ["http://gpu1:8000/%ff"])
     assert hosts.further_down("a") == {b"/\xff"}
+
+
+def test_changes_tell_of_each_fleet_that_they_mean_something_to() -> None:
+    random = Random(7)
+    prefixes = ["", "/a", "/a/b", "/a/b/c", "/ab", "/d", "/d/e"]
+    urls = [f"http://10.0.0.{host}{prefix}" for host in (1, 2) for prefix in prefixes]
+    hosts, fleets = SharedHosts(), ["f", "g", "h", "i"]
+    there: dict[str, list[str]] = {fleet: [] for fleet in fleets}
+    known = {fleet: (False, frozenset[bytes]()) for fleet in fleets}
+    for _ in range(2000):
+        fleet = random.choice(fleets)
+        there[fleet] = random.sample(urls, random.choice((0, 1, 1, 2, 3)))
+        for touched in hosts.take(fleet, there[fleet]):
+            known[touched] = (hosts.is_shared(touched), hosts.further_down(touched))
+        assert known == {fleet: looked_through(fleet, there) for fleet in fleets}
+
+
+def looked_through(fleet: str, there: dict[str, list[str]]) -> tuple[bool, frozenset[bytes]]:
+    """Whether its host is shared, and what is further down, by looking at all pairs."""
+    others = [url for other, urls in there.items() if other != fleet for url in urls]
+    met = [
+        theirs[len(own) :]
+        for own in there[fleet]
+        for theirs in others
+        if theirs == own or theirs.startswith(f"{own}/")
+    ]
+    return bool(met), frozenset(rest.encode() for rest in met if rest)
+
+
+def test_thousands_of_replicas_behind_one_gateway() -> None:
+    """Each change is a matter of milliseconds, in which no request is served, and not of seconds."""
+    hosts = SharedHosts()
+    urls = {fleet: [f"http://gateway/{fleet}/{number}" for number in range(2000)] for fleet in "abcde"}
+    for fleet in urls:
+        hosts.take(fleet, urls[fleet])
+    began = process_time()
+    assert hosts.take("a", [*urls["a"], "http://gateway/a/new"]) == {"a"}
+    assert not hosts.is_shared("a")
+    assert process_time() - began < 0.5

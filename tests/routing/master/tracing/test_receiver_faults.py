@@ -3,9 +3,11 @@
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.certificates import Authority
 from tests.otlp_receiver import Receiver
 from tests.ports import free_port
 from tests.proxy_process import Proxy, until
@@ -133,3 +135,22 @@ def test_workers_that_are_replaced_lose_nothing(receiver: Receiver, traced: Star
     for _ in range(10):
         assert ask(proxy)[0] == 200
     receiver.trace(40)
+
+
+def test_a_receiver_of_an_authority_of_its_own(tmp_path: Path, traced: Start) -> None:
+    """It goes before what the environment says of all programs."""
+    ours, usual = Authority(tmp_path), Authority(tmp_path, "usual")
+    receiver = Receiver(tls=ours.server("IP:127.0.0.1"))
+    environment = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": str(ours.certificate),
+        "REQUESTS_CA_BUNDLE": str(usual.certificate),
+        "CURL_CA_BUNDLE": str(usual.certificate),
+    }
+    try:
+        proxy = traced(environment=environment)
+        assert ask(proxy)[0] == 200
+        until(lambda: receiver.spans, "they are taken")
+        assert traces(proxy)["state"] == "up"
+    finally:
+        receiver.stop()

@@ -107,6 +107,26 @@ async def test_a_prompt_of_which_nothing_is_told_is_estimated(rig: Rig) -> None:
     assert (ended.input_tokens, ended.output_tokens) == (len(body) // 4, 4)
 
 
+async def test_a_stream_in_one_piece_counts_as_one_in_many(rig: Rig) -> None:
+    replica, client, pool = await fleet(rig)
+    answer = b"".join(event(b"t%d" % number) for number in range(4)) + b"data: [DONE]\n\n"
+    head = OK + b"Content-Type: text/event-stream\r\n"
+    body = chat().partition(b"\r\n\r\n")[2]
+    for number, whole in enumerate(
+        (
+            head + b"Content-Length: %d\r\n\r\n" % len(answer) + answer,
+            head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk(answer) + b"0\r\n\r\n",
+        ),
+        1,
+    ):
+        replica.script = answering(whole)
+        await client.ask(chat())
+        ended, kept = pool.totals.report(), pool.replicas[0]
+        assert (ended.served, ended.output_tokens) == (number, 4 * number)
+        assert ended.input_tokens == kept.input_tokens == number * (len(body) // 4)
+        assert kept.output_tokens == 4 * number
+
+
 async def test_errors_have_a_reason(rig: Rig) -> None:
     replica, client, pool = await fleet(rig)
     for status in (500, 502, 404):
