@@ -462,7 +462,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "DestinationKindEnum": ["webhook", "slack", "alertmanager", "email"],
         "SourceKindEnum": ["file", "lease", "dns", "kubernetes"],
-        "SourceStateEnum": ["waiting", "followed", "frozen", "failing"],
+        "SourceStateEnum": ["waiting", "followed", "frozen", "failing", "paused"],
     },
 }
 
