@@ -151,7 +151,8 @@ def manifest() -> Manifest:
     state = current_state()
     columns = ("name", "table_version", "aliases", "adapters", "is_default", "match")
     fleets = list(Fleet.objects.order_by("name").values_list(*columns))
-    keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk").prefetch_related("fleets"))
+    keys = list(ClientKey.objects.filter(revoked_at=None).order_by("pk"))
+    opened = _opened_fleets() if keys else {}
     # Read anew: the first key, and its salt with it, may have come since.
     salts = current_state() if keys else TableState()
     return Manifest(
@@ -163,7 +164,7 @@ def manifest() -> Manifest:
         adapters={adapter: name for name, _, _, adapters, *_ in fleets for adapter in adapters},
         matches={name: msgspec.convert(match, list[Match]) for name, *_, match in fleets if match},
         accelerators=[row.spec for row in Accelerator.objects.order_by("name")],
-        key_hashes={key.key_hash: _opened(key) for key in keys},
+        key_hashes={key.key_hash: [ALL_FLEETS] if key.all_fleets else opened.get(key.pk, []) for key in keys},
         keys_required=state.keys_required,
         key_limits={key.key_hash: _limits(key) for key in keys},
         key_salt=salts.key_salt,
@@ -173,8 +174,14 @@ def manifest() -> Manifest:
     )
 
 
-def _opened(key: ClientKey) -> list[str]:
-    return [ALL_FLEETS] if key.all_fleets else [fleet.name for fleet in key.fleets.all()]
+def _opened_fleets() -> dict[int, list[str]]:
+    """Valid client key → names of the fleets that it may use. Without ``prefetch_related``, which takes
+    seconds for ten thousand keys, at each write that touches the manifest."""
+    links = ClientKey.fleets.through.objects.filter(clientkey__revoked_at=None)
+    found: dict[int, list[str]] = {}
+    for pk, name in links.order_by("fleet__name").values_list("clientkey_id", "fleet__name"):
+        found.setdefault(pk, []).append(name)
+    return found
 
 
 def _limits(key: ClientKey) -> KeyLimits:

@@ -1,9 +1,12 @@
 """Rows → snapshots: every setting of a replica gets to the table, as it does from a fleet file."""
 
+import cProfile
+import pstats
+
 from msgspec.structs import asdict, replace
 
-from controlplane.models import Fleet
-from controlplane.publishing import publisher
+from controlplane.models import ClientKey, Fleet
+from controlplane.publishing import publisher, snapshots
 from controlplane.services import fleet_files
 from routing.contract.fleet_compiler import compile_fleet_file
 from routing.contract.fleet_file import loads
@@ -51,3 +54,25 @@ def test_every_setting_is_published_as_it_was_set() -> None:
     published = publisher.snapshot_of(Fleet.objects.get()).replicas[1]
     settings = asdict(file.fleets[0].replicas[1])
     assert {name: getattr(published, name) for name in REPLICA.fields} == settings
+
+
+def test_many_client_keys_are_little_work_for_a_manifest() -> None:
+    """It is read at each write that touches it, while other writes wait."""
+    count = 500
+    fleets = [Fleet.objects.create(name=name, protocol="generic") for name in ("b", "a", "other")]
+    for number in range(count):
+        ClientKey.objects.create(
+            name=f"k{number}", prefix="sy-", key_hash=f"{number}", all_fleets=number % 2 == 0, created_by="x"
+        )
+    for number in (1, 3):
+        ClientKey.objects.get(name=f"k{number}").fleets.set(fleets[:2])
+    profile = cProfile.Profile()
+    found = profile.runcall(snapshots.manifest)
+    assert pstats.Stats(profile).total_calls < 100 * count  # type: ignore[attr-defined]
+    assert {name: found.key_hashes[name] for name in "01235"} == {
+        "0": ["*"],
+        "1": ["a", "b"],
+        "2": ["*"],
+        "3": ["a", "b"],
+        "5": [],
+    }
