@@ -123,7 +123,7 @@ class WorkerDelta:
     """Requests rejected before a fleet was found."""
     fleets: dict[str, FleetDelta]
     keys: dict[str, KeyDelta] = field(default_factory=dict)
-    """By id."""
+    """By id; only those with which something was done. There may be thousands more."""
     lease_waits: dict[str, int] = field(default_factory=dict)
     """Accelerator → requests for which memory was short there."""
 
@@ -146,7 +146,7 @@ def between(older: WorkerReport | None, newer: WorkerReport) -> WorkerDelta:
         fleets={
             fleet.name: _fleet(fleets.get(fleet.name), fleet, ended.get(fleet.name)) for fleet in newer.fleets
         },
-        keys={key.id: _key(keys.get(key.id), key) for key in newer.keys},
+        keys={key.id: _key(before, key) for key in newer.keys if (before := keys.get(key.id)) != key},
         lease_waits={
             device.name: _grown(waits.get(device.name, 0), device.lease_waits)
             for device in newer.accelerators

@@ -180,9 +180,11 @@ def _refusing(state: KeyState, key: str, news: KeyDelta, now: float) -> list[str
 def add(keys: dict[str, KeyNumbers], report: WorkerReport, held: WorkerDelta | None) -> None:
     """Add one live worker's last report. ``held``: between its last two."""
     for counters in report.keys:
+        delta = held.keys.get(counters.id) if held else None
+        if delta is None and not counters.in_flight:
+            continue
         numbers = keys.setdefault(counters.id, KeyNumbers())
         numbers.in_flight += counters.in_flight
-        delta = held.keys.get(counters.id) if held else None
         if held is not None and delta is not None:
             numbers.rps += delta.requests / held.elapsed_s
             numbers.limited_per_s += delta.limited / held.elapsed_s

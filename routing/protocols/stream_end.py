@@ -48,7 +48,7 @@ TAIL_BYTES = {answer_shape.CHOICES: 8192, answer_shape.CONTENT: 8192, answer_sha
 """By the mark of the call: how much of a stream's tail is to be read. The last event of a response repeats
 the response."""
 
-_DONE = re.compile(rb"(?:\A|\n)data:[ \t]*+\[DONE\]")
+_DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*+\[DONE\]")
 _LAST_EVENTS = {
     answer_shape.CHOICES: re.compile(_DONE.pattern),
     answer_shape.CONTENT: re.compile(_DONE.pattern + rb'|"type"[ \t]*+:[ \t]*+"message_stop"'),

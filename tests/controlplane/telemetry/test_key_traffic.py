@@ -57,8 +57,8 @@ def test_a_minute_forgets_what_is_older() -> None:
     assert watching.after(29, key(15, tokens=180)).keys["7"].requests == 15
     seen = watching.after(1, key(15, tokens=180)).keys["7"]
     assert (seen.requests, seen.tokens, seen.used) == (5, 80, True)
-    seen = watching.after(30, key(15, tokens=180)).keys["7"]
-    assert (seen.requests, seen.tokens, seen.used) == (0, 0, False)
+    # Nothing is looked at of a key that is idle: there may be thousands.
+    assert watching.after(30, key(15, tokens=180)).keys == {}
     assert watching.state.keys.minutes == {}
 
 
@@ -133,7 +133,7 @@ def test_lately_ends() -> None:
     watching.after(1, key(1, limited=1, limited_by={AT_ONCE: 1}))
     same = key(1, limited=1, limited_by={AT_ONCE: 1})
     assert watching.after(WINDOW_S - 1, same).keys["7"].limited_lately == {AT_ONCE}
-    assert watching.after(1, same).keys["7"].limited_lately == frozenset()
+    assert "7" not in watching.after(1, same).keys
     assert MINUTE_S > WINDOW_S
 
 
@@ -150,7 +150,7 @@ def test_percentiles_and_errors_are_of_the_last_minute() -> None:
     assert seen.errors == 0
     assert (seen.p50_s, seen.p99_s) == (pytest.approx(0.1, rel=0.03), pytest.approx(0.1, rel=0.03))
     assert seen.first_token_p95_s is None
-    assert watching.after(30, key(120, **counts)).keys["7"].p50_s is None
+    assert watching.after(30, key(120, **counts)).keys == {}
     assert watching.state.keys.minutes == {}
 
 

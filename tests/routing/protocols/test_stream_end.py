@@ -78,6 +78,7 @@ def test_an_event_that_began_before_the_tail_is_held_against_nobody() -> None:
 def test_it_is_seen_in_chunks_too_and_never_in_what_is_said() -> None:
     assert has_last_event(CHOICES, b"e\r\ndata: [DONE]\n\n\r\n")
     assert has_last_event(CHOICES, b"\ndata:[DONE]\n\n")
+    assert has_last_event(CHOICES, b"data: {}\r\rdata: [DONE]\r\r")
     assert has_last_event(CHOICES, token("[DONE]") + b"data: [DONE]")
     assert not has_last_event(CHOICES, token("\ndata: [DONE]"))
     assert not has_last_event(CHOICES, token("[DONE]\n\n"))
