@@ -35,11 +35,11 @@ def test_looks_stale_when_measuring_stops_and_live_when_it_goes_on(
     )
     expect(page.locator(".banner")).to_contain_text("Not live")
     expect(page.locator(".banner")).to_contain_text("the conductor sends nothing")
-    assert "grayscale" in page.locator(".table-panel").evaluate("one => getComputedStyle(one).filter")
+    assert "grayscale" in page.locator(".table-panel").first.evaluate("one => getComputedStyle(one).filter")
     measuring.resume()
     live(page)
     expect(page.locator(".banner")).to_contain_text("All is well")
-    assert page.locator(".table-panel").evaluate("one => getComputedStyle(one).filter") == "none"
+    assert page.locator(".table-panel").first.evaluate("one => getComputedStyle(one).filter") == "none"
 
 
 def test_comes_back_after_a_restart_of_the_server(
