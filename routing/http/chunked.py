@@ -84,7 +84,7 @@ def decode_chunks(chunks: bytes) -> bytes:
 
 def _after_line(data: bytes, position: int) -> int:
     """Behind the line that begins at this position; 0: it does not end within a size's digits. By index:
-    compiled, that takes a fifth of the time of a call of ``find``."""
+    compiled, chunks are found with a third of the instructions that calls of ``find`` took."""
     stop = min(position + _LONGEST_SIZE, len(data))
     while position < stop:
         if data[position] == _LF:

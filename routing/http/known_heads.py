@@ -4,8 +4,7 @@ Theory. A connection keeps its last head itself (:mod:`routing.http.client_conne
 connection for each stream come with the same head on each, and one client's connections are alike: so a few
 are kept for all.
 
-Failure mode: where each head has an id of its own none is found, and keeping them costs some 1 % of reading
-them.
+Failure mode: where each head has an id of its own none is found, and each costs a lookup and an entry more.
 """
 
 from typing import Final

@@ -61,7 +61,7 @@ _NAMED = {
     answer_shape.CONTENT: (b"[DONE]", b"message_stop"),
     answer_shape.OUTPUT: (b"[DONE]", b"response.completed", b"response.incomplete", b"response.failed"),
 }
-"""One of these is in each last event. Most pieces have none, which takes a hundredth of the time to see."""
+"""One of these is in each last event. Most pieces have none, and a twentieth of the instructions tell so."""
 _ERROR_TYPES = frozenset({"error", "response.error"})
 _LINE_ENDS = re.compile(rb"\r\n|\r|\n")
 _SEQUENCE = re.compile(rb'"sequence_number"[ \t]*+:[ \t]*+([0-9]{1,15})')
